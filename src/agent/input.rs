@@ -1,0 +1,271 @@
+use serde::{Deserialize, Serialize};
+
+use super::{ProcKey, SessionKey, TurnKey};
+
+/// How much the agent may do without asking; each level includes the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Safety {
+    /// Asks, or is denied, before it changes anything.
+    Default,
+    /// Also edits files.
+    Edit,
+    /// Everything, without asking.
+    Danger,
+}
+
+/// What the turn is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Do the work.
+    Build,
+    /// Look and plan only.
+    Plan,
+}
+
+/// What the operator and the channel chose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Settings {
+    pub model: Option<String>,
+    pub safety: Safety,
+    pub mode: Mode,
+    pub effort: Option<String>,
+    pub system_prompt: Option<String>,
+    pub allowed_tools: Vec<String>,
+    pub max_turns: Option<u32>,
+    /// JSON object text.
+    pub options: String,
+}
+
+/// A file a person sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Attachment {
+    pub blob: u32,
+    pub name: String,
+    pub media_type: String,
+    /// Bytes.
+    pub size: u32,
+    pub path: String,
+}
+
+/// A piece of a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    Text(String),
+    Image(Attachment),
+    File(Attachment),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StartTurn {
+    pub session: SessionKey,
+    pub turn: TurnKey,
+    pub cwd: String,
+    pub native_id: Option<String>,
+    pub fork: bool,
+    pub fresh_id: String,
+    pub settings: Settings,
+    pub parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeliveryWish {
+    Steer,
+    Queue,
+    Replace,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Steer {
+    pub session: SessionKey,
+    pub turn: TurnKey,
+    pub message: u32,
+    pub parts: Vec<Part>,
+    pub delivery: DeliveryWish,
+    pub fresh_id: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TurnRef {
+    pub session: SessionKey,
+    pub turn: TurnKey,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    AllowOnce,
+    AllowAlways,
+    Deny(Option<String>),
+    DenyAndStop,
+    Answers(Vec<(String, Vec<String>)>),
+    Dismissed,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Answer {
+    pub ask: u32,
+    pub decision: Decision,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ChangeSettings {
+    pub session: SessionKey,
+    pub settings: Settings,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueryKind {
+    Health,
+    Models,
+    Sessions,
+    Rename(String),
+    Compact,
+    DeleteSession(String),
+    Raw(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Query {
+    pub query: u32,
+    pub session: Option<SessionKey>,
+    pub kind: QueryKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Spawned {
+    pub proc: ProcKey,
+    pub agent_version: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SpawnFailed {
+    pub proc: ProcKey,
+    pub message: String,
+    pub not_found: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pipe {
+    Stdout,
+    Stderr,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Line {
+    pub proc: ProcKey,
+    pub pipe: Pipe,
+    pub text: String,
+    #[serde(default)]
+    pub truncated: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exit {
+    Code(u32),
+    Signal(u32),
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Exited {
+    pub proc: ProcKey,
+    pub how: Exit,
+    pub stderr_tail: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HttpResponse {
+    pub request: u32,
+    pub status: u32,
+    pub body: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HttpFailed {
+    pub request: u32,
+    pub message: String,
+    pub timed_out: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StreamOpened {
+    pub stream: u32,
+    pub status: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StreamEvent {
+    pub stream: u32,
+    pub name: Option<String>,
+    pub id: Option<String>,
+    pub data: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StreamClosed {
+    pub stream: u32,
+    pub message: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    StartTurn(StartTurn),
+    Steer(Steer),
+    Interrupt(TurnRef),
+    Answer(Answer),
+    ChangeSettings(ChangeSettings),
+    CloseSession(SessionKey),
+    Query(Query),
+    Shutdown,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Input {
+    Command(Command),
+    Spawned(Spawned),
+    SpawnFailed(SpawnFailed),
+    Line(Line),
+    Exited(Exited),
+    HttpResponse(HttpResponse),
+    HttpFailed(HttpFailed),
+    StreamOpened(StreamOpened),
+    StreamEvent(StreamEvent),
+    StreamClosed(StreamClosed),
+    Timer(u32),
+}
+
+/// An input and when it happened, in milliseconds since the link was opened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TimedInput {
+    pub at_ms: f64,
+    pub input: Input,
+}

@@ -1,0 +1,419 @@
+//! The operator's configuration: environment variables, read once, all faults told at once.
+//!
+//! [`VARIABLES`] is the one table of names, defaults and meanings; `docs/configuration.md` is checked against it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::agent::{Mode, Safety};
+
+/// One environment variable the gateway reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What is used when it is unset or empty; empty: nothing.
+    pub default: &'static str,
+    /// One line for the operator.
+    pub meaning: &'static str,
+}
+
+const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> Variable {
+    Variable { name, default, meaning }
+}
+
+/// Every variable, in the order of the documentation.
+pub const VARIABLES: &[Variable] = &[
+    v("DISCORD_BOT_TOKEN", "", "Token of the Discord bot; needed by `aetheel run`, never given to an agent"),
+    v("AGENT_BACKEND", "claude", "Name of the backend that answers"),
+    v("BACKEND_CLI_PATH", "", "Path of the agent's program; otherwise it is looked up in `PATH`"),
+    v("BACKEND_MODEL", "", "Model the agent uses; otherwise its own default"),
+    v("BACKEND_MAX_TURNS", "25", "Model rounds after which the agent stops"),
+    v("ALLOWED_TOOLS", "Read,Glob,Grep,WebSearch,WebFetch", "The only tools the agent may use, by the agent's own names; `*` for all"),
+    v(
+        "PERMISSION_MODE",
+        "bypassPermissions",
+        "`bypassPermissions`, `acceptEdits`, `default` or `plan`: what the agent may do without asking",
+    ),
+    v("QUERY_TIMEOUT_MS", "120000", "Time a turn may take, milliseconds"),
+    v("IDLE_TIMEOUT_MS", "", "Time an agent may be silent, milliseconds; empty: no limit"),
+    v("STOP_GRACE_MS", "5000", "Time an agent has to end after being interrupted, and again after SIGTERM, milliseconds"),
+    v("SHUTDOWN_GRACE_MS", "120000", "Time running turns have at shutdown before they are stopped, milliseconds"),
+    v("CONFIG_DIR", "./config", "Folder of the markdown files: personality, memory, state"),
+    v("BACKENDS_DIR", "./backends", "Folder of the backend components (`*.wasm`), watched for changes"),
+    v("WORKSPACE_DIR", "./workspace", "Working directory of the agents; made when missing"),
+    v("RECORDINGS_DIR", "./recordings", "Folder of the recordings of every run; made when missing"),
+    v("RECORDINGS_MAX_DAYS", "7", "Recordings older than this are removed"),
+    v("RECORDINGS_MAX_MIB", "1024", "Oldest recordings are removed above this many MiB in all"),
+    v("CACHE_DIR", "~/.cache/aetheel", "Private folder of compiled backends"),
+    v("MAX_CONCURRENT_QUERIES", "5", "Turns that run at the same time"),
+    v("MAX_QUEUE_DEPTH", "100", "Events that may wait; more are refused"),
+    v("BUSY_POLICY", "reject", "What a prompt from an idle channel gets while all slots are taken: `reject` or `queue`"),
+    v("AGENT_WRAPPER", "", "Command put before the agent's program, split at blanks, for example `bwrap --ro-bind / / --`"),
+    v("AGENT_ENV", "", "Further variables of the gateway's environment that agents get, by name, separated by commas"),
+    v("ALLOWED_USERS", "", "Discord user ids that may use the bot, separated by commas"),
+    v("ALLOWED_ROLES", "", "Discord role ids that may use the bot, separated by commas"),
+    v("ALLOWED_CHANNELS", "", "Discord channel ids the bot answers in, separated by commas; empty: all"),
+    v("ALLOWED_GUILDS", "", "Discord guild ids the bot answers in, separated by commas; empty: all"),
+    v("COMMAND_ALIAS", "", "Further name of `/ask` and, with `-reset`, of `/reset`; `claude` while claude is the backend"),
+    v("DISCORD_API_BASE", "https://discord.com", "Discord's address; for proxies and tests"),
+    v("LOG_FORMAT", "auto", "`human`, `json`, or `auto`: human on a terminal"),
+    v("LOG_LEVEL", "info", "Least level logged, or a filter such as `aetheel=debug,info`"),
+    v("LINE_LIMIT_BYTES", "8388608", "Longest line of agent output that is kept whole; can only be raised"),
+    v("OUTPUT_LIMIT_BYTES", "67108864", "Output after which a turn is stopped; can only be raised"),
+    v("PROMPT_LIMIT_BYTES", "262144", "Longest prompt; can only be raised"),
+    v("GUEST_MEMORY_BYTES", "134217728", "Memory of one backend instance; can only be raised"),
+    v("GUEST_CALL_MS", "1000", "Run time of one call into a backend; can only be raised"),
+    v("COMPONENT_LIMIT_BYTES", "50331648", "Largest backend component; can only be raised"),
+    v("COMPILE_TIMEOUT_MS", "120000", "Time compiling a backend may take; can only be raised"),
+];
+
+/// What a prompt from an idle lane gets while all slots are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusyPolicy {
+    /// The busy reply.
+    Reject,
+    /// It waits.
+    Queue,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Who may use the bot; an empty list allows everyone it could name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowLists {
+    /// Users, by id. A member is let in by either list; both empty: everyone.
+    pub users: Vec<u64>,
+    /// Roles, by id.
+    pub roles: Vec<u64>,
+    /// Channels, or parents of threads, by id.
+    pub channels: Vec<u64>,
+    /// Guilds, by id.
+    pub guilds: Vec<u64>,
+}
+
+/// Bounds on what a guest and its agent can cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest line kept whole, bytes.
+    pub line: usize,
+    /// Output of a run, bytes.
+    pub output: u64,
+    /// Text of a prompt, bytes.
+    pub prompt: usize,
+    /// All memories of one guest, bytes.
+    pub guest_memory: usize,
+    /// Run time of one call.
+    pub guest_call: Duration,
+    /// Size of a component, bytes.
+    pub component: u64,
+    /// Time to compile one.
+    pub compile: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            line: 8 << 20,
+            output: 64 << 20,
+            prompt: 256 << 10,
+            guest_memory: 128 << 20,
+            guest_call: Duration::from_secs(1),
+            component: 48 << 20,
+            compile: Duration::from_secs(120),
+        }
+    }
+}
+
+/// The configuration, valid in itself. Whether folders and programs exist is checked at start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Needed for Discord only.
+    pub discord_bot_token: Option<SecretString>,
+    /// Backend of channels without a choice of their own.
+    pub agent_backend: String,
+    /// Program of that backend.
+    pub backend_cli_path: Option<PathBuf>,
+    /// Model override.
+    pub backend_model: Option<String>,
+    /// Limit of model rounds.
+    pub backend_max_turns: u32,
+    /// Empty: no restriction.
+    pub allowed_tools: Vec<String>,
+    /// The ceiling.
+    pub safety: Safety,
+    /// `plan` in permission mode `plan`.
+    pub mode: Mode,
+    /// Agent time of a turn.
+    pub query_timeout: Duration,
+    /// Longest silence of an agent.
+    pub idle_timeout: Option<Duration>,
+    /// Between the steps of the stop ladder.
+    pub stop_grace: Duration,
+    /// For running turns at shutdown.
+    pub shutdown_grace: Duration,
+    /// Markdown files.
+    pub config_dir: PathBuf,
+    /// Components.
+    pub backends_dir: PathBuf,
+    /// Working directory of agents.
+    pub workspace_dir: PathBuf,
+    /// Recordings.
+    pub recordings_dir: PathBuf,
+    /// Age limit of recordings.
+    pub recordings_max_age: Duration,
+    /// Size limit of recordings, bytes.
+    pub recordings_max_bytes: u64,
+    /// Compiled components.
+    pub cache_dir: PathBuf,
+    /// Slots.
+    pub max_concurrent_queries: usize,
+    /// Waiting events.
+    pub max_queue_depth: usize,
+    /// See [`BusyPolicy`].
+    pub busy_policy: BusyPolicy,
+    /// Put before the program.
+    pub agent_wrapper: Vec<String>,
+    /// Names of further variables agents get.
+    pub agent_env: Vec<String>,
+    /// Who may use the bot.
+    pub allowed: AllowLists,
+    /// Further command name.
+    pub command_alias: Option<String>,
+    /// Without a trailing slash.
+    pub discord_api_base: String,
+    /// See [`LogFormat`].
+    pub log_format: LogFormat,
+    /// A tracing filter.
+    pub log_level: String,
+    /// See [`Limits`].
+    pub limits: Limits,
+}
+
+impl Config {
+    /// Reads the configuration from variables; an empty value counts as unset.
+    ///
+    /// # Errors
+    /// Every fault found, each naming the variable, its value and what is expected. Secrets are not repeated.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
+        let mut read = Reader { variable: &variable, faults: Vec::new() };
+        let defaults = Limits::default();
+        let (safety, mode) = read.one_of(
+            "PERMISSION_MODE",
+            &[
+                ("bypassPermissions", (Safety::Danger, Mode::Build)),
+                ("acceptEdits", (Safety::Edit, Mode::Build)),
+                ("default", (Safety::Default, Mode::Build)),
+                ("plan", (Safety::Default, Mode::Plan)),
+            ],
+        );
+        let agent_backend = read.text("AGENT_BACKEND");
+        let allowed_tools = read.list("ALLOWED_TOOLS");
+        let config = Self {
+            discord_bot_token: read.optional("DISCORD_BOT_TOKEN").map(|token| token.trim().to_owned().into()),
+            command_alias: read.optional("COMMAND_ALIAS").or_else(|| (agent_backend == "claude").then(|| agent_backend.clone())),
+            agent_backend,
+            backend_cli_path: read.optional("BACKEND_CLI_PATH").map(PathBuf::from),
+            backend_model: read.plain_word("BACKEND_MODEL"),
+            backend_max_turns: read.number("BACKEND_MAX_TURNS", 1, 10_000) as u32,
+            allowed_tools: if allowed_tools.iter().any(|tool| tool == "*") { Vec::new() } else { allowed_tools },
+            safety,
+            mode,
+            query_timeout: read.milliseconds("QUERY_TIMEOUT_MS", 1_000),
+            idle_timeout: read.optional("IDLE_TIMEOUT_MS").map(|_| read.milliseconds("IDLE_TIMEOUT_MS", 1_000)),
+            stop_grace: read.milliseconds("STOP_GRACE_MS", 100),
+            shutdown_grace: read.milliseconds("SHUTDOWN_GRACE_MS", 0),
+            config_dir: read.path("CONFIG_DIR"),
+            backends_dir: read.path("BACKENDS_DIR"),
+            workspace_dir: read.path("WORKSPACE_DIR"),
+            recordings_dir: read.path("RECORDINGS_DIR"),
+            recordings_max_age: Duration::from_secs(read.number("RECORDINGS_MAX_DAYS", 0, 36_500) * 86_400),
+            recordings_max_bytes: read.number("RECORDINGS_MAX_MIB", 0, 1 << 30) << 20,
+            cache_dir: read.path("CACHE_DIR"),
+            max_concurrent_queries: read.number("MAX_CONCURRENT_QUERIES", 1, 1_000) as usize,
+            max_queue_depth: read.number("MAX_QUEUE_DEPTH", 1, 1_000_000) as usize,
+            busy_policy: read.one_of("BUSY_POLICY", &[("reject", BusyPolicy::Reject), ("queue", BusyPolicy::Queue)]),
+            agent_wrapper: read.text("AGENT_WRAPPER").split_whitespace().map(str::to_owned).collect(),
+            agent_env: read.list("AGENT_ENV"),
+            allowed: AllowLists {
+                users: read.ids("ALLOWED_USERS"),
+                roles: read.ids("ALLOWED_ROLES"),
+                channels: read.ids("ALLOWED_CHANNELS"),
+                guilds: read.ids("ALLOWED_GUILDS"),
+            },
+            discord_api_base: read.address("DISCORD_API_BASE"),
+            log_format: read.one_of("LOG_FORMAT", &[("auto", LogFormat::Auto), ("human", LogFormat::Human), ("json", LogFormat::Json)]),
+            log_level: read.text("LOG_LEVEL"),
+            limits: Limits {
+                line: read.number("LINE_LIMIT_BYTES", defaults.line as u64, 1 << 30) as usize,
+                output: read.number("OUTPUT_LIMIT_BYTES", defaults.output, 1 << 40),
+                prompt: read.number("PROMPT_LIMIT_BYTES", defaults.prompt as u64, 1 << 30) as usize,
+                guest_memory: read.number("GUEST_MEMORY_BYTES", defaults.guest_memory as u64, 4 << 30) as usize,
+                guest_call: read.milliseconds("GUEST_CALL_MS", 1_000),
+                component: read.number("COMPONENT_LIMIT_BYTES", defaults.component, 1 << 30),
+                compile: read.milliseconds("COMPILE_TIMEOUT_MS", 120_000),
+            },
+        };
+        if config.agent_env.iter().any(|name| name == "DISCORD_BOT_TOKEN") {
+            read.faults.push("AGENT_ENV must not name `DISCORD_BOT_TOKEN`: agents never get it".to_owned());
+        }
+        if let Some(alias) = &config.command_alias
+            && !(alias.len() <= 26
+                && !alias.is_empty()
+                && alias.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_'))
+        {
+            read.faults.push(format!("COMMAND_ALIAS {alias:?} must be 1 to 26 lower-case letters, digits, `-` or `_`"));
+        }
+        if read.faults.is_empty() { Ok(config) } else { Err(read.faults) }
+    }
+}
+
+/// Reads values and collects what is wrong with them; a fault yields a placeholder that is never used.
+struct Reader<'a> {
+    variable: &'a dyn Fn(&str) -> Option<String>,
+    faults: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn optional(&self, name: &str) -> Option<String> {
+        debug_assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name} is missing in VARIABLES");
+        (self.variable)(name).filter(|value| !value.trim().is_empty())
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.optional(name).unwrap_or_else(|| default_of(name).to_owned()).trim().to_owned()
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        self.text(name).split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        let text = self.text(name);
+        match (text.strip_prefix("~/"), (self.variable)("HOME")) {
+            (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+            _ => PathBuf::from(text),
+        }
+    }
+
+    fn plain_word(&mut self, name: &str) -> Option<String> {
+        let value = self.optional(name)?.trim().to_owned();
+        if value.starts_with('-') || value.contains(|c: char| c.is_control()) {
+            self.faults.push(format!("{name} {value:?} must not begin with a dash or hold control characters"));
+        }
+        Some(value)
+    }
+
+    fn number(&mut self, name: &str, least: u64, most: u64) -> u64 {
+        let text = self.text(name);
+        match text.parse() {
+            Ok(number) if (least..=most).contains(&number) => number,
+            _ => {
+                self.faults.push(format!("{name} {text:?} must be a whole number from {least} to {most}"));
+                least
+            }
+        }
+    }
+
+    fn milliseconds(&mut self, name: &str, least: u64) -> Duration {
+        Duration::from_millis(self.number(name, least, 30 * 86_400_000))
+    }
+
+    fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
+        let text = self.text(name);
+        if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == text) {
+            return *value;
+        }
+        let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
+        self.faults.push(format!("{name} {text:?} must be one of {}", names.join(", ")));
+        choices[0].1
+    }
+
+    fn ids(&mut self, name: &str) -> Vec<u64> {
+        let mut ids = Vec::new();
+        for item in self.list(name) {
+            match item.parse() {
+                Ok(id) if id > 0 => ids.push(id),
+                _ => self.faults.push(format!("{name}: {item:?} is not a Discord id (a number; copy it with developer mode on)")),
+            }
+        }
+        ids
+    }
+
+    fn address(&mut self, name: &str) -> String {
+        let text = self.text(name);
+        if !(text.starts_with("https://") || text.starts_with("http://")) {
+            self.faults.push(format!("{name} {text:?} must begin with https:// or http://"));
+        }
+        text.trim_end_matches('/').to_owned()
+    }
+}
+
+fn default_of(name: &str) -> &'static str {
+    VARIABLES.iter().find(|variable| variable.name == name).map_or("", |variable| variable.default)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+        let map: HashMap<&str, &str> = pairs.iter().copied().collect();
+        Config::read(|name| map.get(name).map(|value| (*value).to_owned()))
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_requirements() {
+        let config = read(&[]).expect("defaults are valid");
+        assert_eq!(config.agent_backend, "claude");
+        assert_eq!(config.allowed_tools, ["Read", "Glob", "Grep", "WebSearch", "WebFetch"]);
+        assert_eq!((config.safety, config.mode), (Safety::Danger, Mode::Build));
+        assert_eq!(config.query_timeout, Duration::from_secs(120));
+        assert_eq!((config.max_concurrent_queries, config.max_queue_depth, config.backend_max_turns), (5, 100, 25));
+        assert_eq!(config.config_dir, PathBuf::from("./config"));
+        assert_eq!(config.command_alias.as_deref(), Some("claude"));
+        assert_eq!(config.limits, Limits::default());
+    }
+
+    #[test]
+    fn every_fault_is_told_at_once() {
+        let faults = read(&[
+            ("PERMISSION_MODE", "yolo"),
+            ("QUERY_TIMEOUT_MS", "soon"),
+            ("MAX_QUEUE_DEPTH", "0"),
+            ("ALLOWED_USERS", "12,bob"),
+            ("DISCORD_API_BASE", "discord"),
+            ("GUEST_CALL_MS", "10"),
+            ("BACKEND_MODEL", "--oops"),
+            ("AGENT_ENV", "DISCORD_BOT_TOKEN"),
+        ])
+        .expect_err("faults");
+        assert_eq!(faults.len(), 8, "{faults:#?}");
+        assert!(faults.iter().any(|fault| fault.contains("`acceptEdits`")), "choices are listed: {faults:#?}");
+    }
+
+    #[test]
+    fn an_empty_value_counts_as_unset() {
+        assert_eq!(read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").query_timeout, Duration::from_secs(120));
+        assert!(read(&[("ALLOWED_TOOLS", "*")]).expect("valid").allowed_tools.is_empty());
+    }
+
+    #[test]
+    fn a_token_is_not_shown_by_debug() {
+        let config = read(&[("DISCORD_BOT_TOKEN", "canary-token-value")]).expect("valid");
+        assert!(!format!("{config:?}").contains("canary"));
+    }
+}

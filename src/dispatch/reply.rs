@@ -1,0 +1,50 @@
+//! The port behind which answers go to people: Discord or the terminal.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::agent::{EventKind, Usage};
+use crate::event::Event;
+use crate::fold::Transcript;
+
+/// Where answers go.
+pub trait Outlet: Send + Sync {
+    /// An event's turn begins. Called once an event, on an async worker; must not block.
+    fn open(&self, event: &Event) -> Box<dyn Reply>;
+}
+
+/// The answer to one event while it takes shape.
+#[async_trait]
+pub trait Reply: Send {
+    /// Something happened. Called for every agent-event, in order; must return at once (pacing is the outlet's affair).
+    fn update(&mut self, event: &EventKind, transcript: &Transcript);
+
+    /// The turn is over: delivers the answer whole and removes what was only for the time being (typing, drafts).
+    ///
+    /// # Errors
+    /// [`DeliveryError`] when people will not see it; the outlet has logged the details.
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError>;
+}
+
+/// What a turn came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The agent's text, exactly; with a failure, what there was of it.
+    pub text: String,
+    /// What went wrong, for people: short, its kind named, with the correlation id, no internals.
+    pub failure: Option<String>,
+    /// Things the user should know beside the answer, one line each.
+    pub notices: Vec<String>,
+    /// Name of the backend that answered.
+    pub backend: String,
+    /// What it cost.
+    pub usage: Option<Usage>,
+    /// From the start of the turn to its end.
+    pub took: Duration,
+}
+
+/// An answer that could not be delivered.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot deliver the answer: {0}")]
+pub struct DeliveryError(pub String);

@@ -1,0 +1,151 @@
+//! What enters the queue: events and the lanes they wait in.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Position in the order of acceptance; increasing over the life of the program.
+pub type Sequence = u64;
+
+/// The ordered line an event waits in. Within one, strict order; lanes run side by side.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lane {
+    /// The terminal.
+    Console,
+    /// A Discord channel or thread.
+    Channel(u64),
+    /// One heartbeat check, by name.
+    Heartbeat(String),
+    /// One cron job, by name.
+    Cron(String),
+    /// One hook, by name.
+    Hook(String),
+    /// One webhook, by name.
+    Webhook(String),
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Console => f.write_str("console"),
+            Self::Channel(id) => write!(f, "channel:{id}"),
+            Self::Heartbeat(name) => write!(f, "heartbeat:{name}"),
+            Self::Cron(name) => write!(f, "cron:{name}"),
+            Self::Hook(name) => write!(f, "hook:{name}"),
+            Self::Webhook(name) => write!(f, "webhook:{name}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Lane {
+    type Err = String;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "console" {
+            return Ok(Self::Console);
+        }
+        let (kind, name) = text.split_once(':').ok_or_else(|| format!("{text:?} is not a lane"))?;
+        let named =
+            |make: fn(String) -> Self| if name.is_empty() { Err(format!("{text:?} has no name")) } else { Ok(make(name.to_owned())) };
+        match kind {
+            "channel" => name.parse().map(Self::Channel).map_err(|_| format!("{name:?} is not a channel id")),
+            "heartbeat" => named(Self::Heartbeat),
+            "cron" => named(Self::Cron),
+            "hook" => named(Self::Hook),
+            "webhook" => named(Self::Webhook),
+            _ => Err(format!("{kind:?} is not a kind of lane")),
+        }
+    }
+}
+
+/// What kind of thing asked for the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// A person wrote.
+    Message,
+    /// A timer of `heartbeat.md`.
+    Heartbeat,
+    /// A cron job.
+    Cron,
+    /// The gateway's own life: startup, shutdown.
+    Hook,
+    /// Another system called.
+    Webhook,
+}
+
+/// Where an event came from, so that its answer finds the way back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// A line typed at the terminal.
+    Console,
+    /// A Discord message.
+    Message {
+        /// Channel or thread.
+        channel: u64,
+        /// The message itself.
+        message: u64,
+    },
+    /// A Discord slash command; its token stays in the Discord adapter.
+    Interaction {
+        /// Channel or thread.
+        channel: u64,
+        /// The interaction itself.
+        interaction: u64,
+    },
+    /// The gateway itself.
+    Internal,
+}
+
+/// Something to do a turn for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Event {
+    /// Position in the order of acceptance.
+    pub sequence: Sequence,
+    /// When it was accepted, milliseconds since 1970.
+    pub accepted_ms: i64,
+    /// What asked.
+    pub kind: EventKind,
+    /// Where it waits.
+    pub lane: Lane,
+    /// Where its answer goes.
+    pub origin: Origin,
+    /// Who wrote it, for multi-user channels; a single line.
+    pub author: Option<String>,
+    /// The prompt, verbatim.
+    pub prompt: String,
+}
+
+/// An event before it was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEvent {
+    /// See [`Event::kind`].
+    pub kind: EventKind,
+    /// See [`Event::lane`].
+    pub lane: Lane,
+    /// See [`Event::origin`].
+    pub origin: Origin,
+    /// See [`Event::author`].
+    pub author: Option<String>,
+    /// See [`Event::prompt`].
+    pub prompt: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_reads_back_what_it_writes() {
+        for lane in [Lane::Console, Lane::Channel(7), Lane::Cron("a:b c".to_owned()), Lane::Webhook("x".to_owned())] {
+            assert_eq!(lane.to_string().parse::<Lane>(), Ok(lane));
+        }
+        for bad in ["", "channel:x", "cron:", "nonsense:1", "channel"] {
+            assert!(bad.parse::<Lane>().is_err(), "{bad:?} was taken");
+        }
+    }
+}

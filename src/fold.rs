@@ -1,0 +1,179 @@
+//! Folding agent-events into what a person should see at this moment.
+//!
+//! [`Transcript`] is the state of one turn as told so far. It owns no I/O and no clock, and how events were batched
+//! never changes it.
+
+use std::collections::BTreeMap;
+
+use crate::agent::{EventKind, PlanEntry, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised, Usage};
+
+/// A tool use and how it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolUse {
+    /// What the agent said when it began.
+    pub start: ToolStart,
+    /// None while it runs.
+    pub status: Option<ToolStatus>,
+}
+
+/// A turn as told so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transcript {
+    text: BTreeMap<u32, String>,
+    thinking: BTreeMap<u32, String>,
+    tools: Vec<ToolUse>,
+    plan: Vec<PlanEntry>,
+    usage: Option<Usage>,
+    notices: Vec<String>,
+    retry: Option<String>,
+    unrecognised: BTreeMap<String, u32>,
+}
+
+impl Transcript {
+    /// Takes one event in.
+    pub fn apply(&mut self, event: &EventKind) {
+        match event {
+            EventKind::Text(text) => {
+                self.retry = None;
+                fold_text(&mut self.text, text);
+            }
+            EventKind::Thinking(text) => {
+                self.retry = None;
+                fold_text(&mut self.thinking, text);
+            }
+            EventKind::ToolStart(start) => match self.tools.iter_mut().find(|tool| tool.start.id == start.id) {
+                // Agents announce a tool first and tell its input later.
+                Some(tool) => tool.start = start.clone(),
+                None => self.tools.push(ToolUse { start: start.clone(), status: None }),
+            },
+            EventKind::ToolEnd(ToolEnd { id, status, .. }) => {
+                if let Some(tool) = self.tools.iter_mut().find(|tool| tool.start.id == *id) {
+                    tool.status = Some(*status);
+                }
+            }
+            EventKind::Plan(plan) => self.plan.clone_from(plan),
+            EventKind::Usage(usage) => self.usage = Some(*usage),
+            EventKind::Retry(failure) => self.retry = Some(failure.message.clone()),
+            EventKind::Notice(notice) => self.notices.push(notice.clone()),
+            EventKind::Unrecognised(Unrecognised { what, .. }) => *self.unrecognised.entry(what.clone()).or_default() += 1,
+            EventKind::ToolOutput(_) | EventKind::Mode(_) | EventKind::Title(_) | EventKind::Raw(_) => {}
+        }
+    }
+
+    /// The answer so far: the text parts in order, a blank line between them.
+    #[must_use]
+    pub fn text(&self) -> String {
+        joined(&self.text)
+    }
+
+    /// The thinking so far.
+    #[must_use]
+    pub fn thinking(&self) -> String {
+        joined(&self.thinking)
+    }
+
+    /// The tool uses in the order they began.
+    #[must_use]
+    pub fn tools(&self) -> &[ToolUse] {
+        &self.tools
+    }
+
+    /// Ids of the tools that are still running.
+    pub fn open_tools(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().filter(|tool| tool.status.is_none()).map(|tool| tool.start.id.as_str())
+    }
+
+    /// The agent's plan.
+    #[must_use]
+    pub fn plan(&self) -> &[PlanEntry] {
+        &self.plan
+    }
+
+    /// The last usage told.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// Notices for people, in order.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// The failure the agent is retrying after, until something else happens.
+    #[must_use]
+    pub fn retry(&self) -> Option<&str> {
+        self.retry.as_deref()
+    }
+
+    /// What the parser did not know, and how often.
+    #[must_use]
+    pub fn unrecognised(&self) -> &BTreeMap<String, u32> {
+        &self.unrecognised
+    }
+}
+
+fn fold_text(parts: &mut BTreeMap<u32, String>, text: &Text) {
+    if text.replace {
+        if text.text.is_empty() {
+            parts.remove(&text.part);
+        } else {
+            parts.insert(text.part, text.text.clone());
+        }
+    } else {
+        parts.entry(text.part).or_default().push_str(&text.text);
+    }
+}
+
+fn joined(parts: &BTreeMap<u32, String>) -> String {
+    let mut all = String::new();
+    for part in parts.values().filter(|part| !part.trim().is_empty()) {
+        if !all.is_empty() {
+            all.push_str("\n\n");
+        }
+        all.push_str(part);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(part: u32, text: &str, replace: bool) -> EventKind {
+        EventKind::Text(Text { part, text: text.to_owned(), replace })
+    }
+
+    #[test]
+    fn a_whole_part_supersedes_its_pieces_and_an_empty_one_withdraws_it() {
+        let mut transcript = Transcript::default();
+        for event in [text(0, "Hel", false), text(0, "lo", false), text(1, "there", false)] {
+            transcript.apply(&event);
+        }
+        assert_eq!(transcript.text(), "Hello\n\nthere");
+        transcript.apply(&text(0, "Good day", true));
+        assert_eq!(transcript.text(), "Good day\n\nthere");
+        transcript.apply(&text(1, "", true));
+        assert_eq!(transcript.text(), "Good day");
+    }
+
+    #[test]
+    fn a_tool_told_twice_is_one_tool() {
+        let mut transcript = Transcript::default();
+        let mut start = ToolStart {
+            id: "t1".to_owned(),
+            parent: None,
+            kind: "bash".to_owned(),
+            native_name: "Bash".to_owned(),
+            title: String::new(),
+            target: None,
+            input: "{}".to_owned(),
+        };
+        transcript.apply(&EventKind::ToolStart(start.clone()));
+        start.title = "ls".to_owned();
+        transcript.apply(&EventKind::ToolStart(start));
+        assert_eq!(transcript.open_tools().collect::<Vec<_>>(), ["t1"]);
+        assert_eq!(transcript.tools()[0].start.title, "ls");
+    }
+}

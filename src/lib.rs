@@ -1,0 +1,37 @@
+//! Aetheel lets people in Discord work with coding agents through backends that are replaced while it runs.
+//!
+//! Modules stand in layers; a lower one never imports a higher one, adapters never import each other
+//! (`tests/architecture.rs` keeps it so):
+//!
+//! | layer | modules |
+//! |---|---|
+//! | root | [`cli`] [`app`] [`telemetry`] |
+//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`workspace`] [`demo`] |
+//! | use cases | [`dispatch`] [`turn`] |
+//! | pure | [`queue`] [`prompt`] [`split`] [`fold`] [`redact`] [`access`] |
+//! | words | [`event`] [`agent`] [`config`] |
+
+pub mod agent;
+pub mod event;
+
+pub mod access;
+pub mod fold;
+pub mod prompt;
+pub mod queue;
+pub mod redact;
+pub mod split;
+
+pub mod dispatch;
+pub mod turn;
+
+pub mod backend;
+pub mod console;
+pub mod demo;
+pub mod discord;
+pub mod process;
+pub mod workspace;
+
+pub mod app;
+pub mod cli;
+pub mod config;
+pub mod telemetry;

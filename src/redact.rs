@@ -1,0 +1,52 @@
+//! Keeping secrets out of whatever leaves the program.
+
+use aho_corasick::AhoCorasick;
+use secrecy::{ExposeSecret, SecretString};
+
+/// Replaces known secret values by `***`.
+///
+/// Knows the values it was given, nothing else: a secret of fewer than six bytes is not looked for, because it would
+/// blank ordinary words.
+#[derive(Clone, Debug, Default)]
+pub struct Redactor {
+    /// None when there is nothing to hide.
+    secrets: Option<AhoCorasick>,
+}
+
+impl Redactor {
+    /// Makes one for these values.
+    #[must_use]
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
+        let values: Vec<String> =
+            secrets.into_iter().map(|secret| secret.expose_secret().trim().to_owned()).filter(|value| value.len() >= 6).collect();
+        if values.is_empty() {
+            return Self::default();
+        }
+        Self { secrets: AhoCorasick::builder().match_kind(aho_corasick::MatchKind::LeftmostLongest).build(values).ok() }
+    }
+
+    /// Returns the text without secrets; the same allocation when there was none in it.
+    #[must_use]
+    pub fn clean(&self, text: String) -> String {
+        match &self.secrets {
+            Some(secrets) if secrets.is_match(&text) => {
+                let stars = vec!["***"; secrets.patterns_len()];
+                secrets.replace_all(&text, &stars)
+            }
+            _ => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values_are_replaced_and_short_ones_left_alone() {
+        let secrets: Vec<SecretString> = ["sk-canary-1", "sk-canary-12", "abc"].map(|s| s.to_owned().into()).into();
+        let redactor = Redactor::new(&secrets);
+        assert_eq!(redactor.clean("key sk-canary-12, abc".to_owned()), "key ***, abc");
+        assert_eq!(Redactor::default().clean("key sk-canary-1".to_owned()), "key sk-canary-1");
+    }
+}

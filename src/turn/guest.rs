@@ -1,0 +1,83 @@
+//! The port behind which an agent is understood: a WASM component in the product, a scripted one in tests.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::agent::{Action, Descriptor, TimedInput};
+
+/// Which load of a backend something belongs to. A turn keeps the one it started with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Generation {
+    /// Counts the loads of this backend, from 1.
+    pub number: u32,
+    /// SHA-256 of the component, lower-case hex.
+    pub digest: String,
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.number, self.digest.get(..12).unwrap_or(&self.digest))
+    }
+}
+
+/// Why a guest cannot go on. Each ends its link and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GuestFailure {
+    /// The guest returned an error: its parser gave up.
+    #[error("the backend gave up: {0}")]
+    Refused(String),
+    /// The guest crashed: a bug in it.
+    #[error("the backend crashed: {0}")]
+    Trapped(String),
+    /// The host stopped it at a limit: run time, memory, size of what it returned.
+    #[error("the backend was cut off: {0}")]
+    CutOff(String),
+}
+
+impl GuestFailure {
+    /// `refused`, `trapped` or `cut-off`, for logs and metrics.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "refused",
+            Self::Trapped(_) => "trapped",
+            Self::CutOff(_) => "cut-off",
+        }
+    }
+}
+
+/// One generation of a backend, ready to open links.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// What it says of itself.
+    fn descriptor(&self) -> &Descriptor;
+    /// Which load this is.
+    fn generation(&self) -> &Generation;
+    /// Opens a link: a fresh guest with no history. Dropping the future leaves nothing behind.
+    ///
+    /// # Errors
+    /// [`GuestFailure`] when the guest cannot be instantiated, or its breaker is open.
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure>;
+}
+
+/// A guest: the understanding half of a link.
+#[async_trait]
+pub trait Guest: Send {
+    /// Tells the guest what happened and returns what it wants done.
+    ///
+    /// After an error the guest is unusable and must be dropped; so it is when the future was dropped half-way.
+    ///
+    /// # Errors
+    /// [`GuestFailure`], which ends the link.
+    async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure>;
+}
+
+/// The backends there are, by name.
+pub trait Backends: Send + Sync {
+    /// Returns the current generation of a backend; a turn asks once, at its start.
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>>;
+    /// The names, sorted.
+    fn names(&self) -> Vec<String>;
+}

@@ -1,0 +1,117 @@
+//! The port behind which agent processes run: real ones in the product, scripted ones in tests.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use crate::agent::{Exit, Pipe, Signal};
+
+/// A checked request to start a process: everything in it was decided by the host.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Names the run in logs, and marks all its processes (`AETHEEL_RUN` in their environment).
+    pub run: String,
+    /// Absolute path, or a name to look up in `PATH`.
+    pub program: PathBuf,
+    /// Without the program itself.
+    pub arguments: Vec<OsString>,
+    /// The whole environment; nothing is inherited.
+    pub environment: Vec<(String, String)>,
+    /// Working directory; must exist.
+    pub cwd: PathBuf,
+    /// Written to stdin at once.
+    pub stdin: Vec<u8>,
+    /// Keep stdin open afterwards.
+    pub keep_open: bool,
+    /// Longest line in bytes; the rest of a longer one is dropped and the line marked.
+    pub line_limit: usize,
+    /// Bytes of stdout and stderr together after which the run is killed.
+    pub output_limit: u64,
+}
+
+/// One line of output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputLine {
+    /// Where it came from.
+    pub pipe: Pipe,
+    /// Without terminator; invalid UTF-8 replaced.
+    pub text: String,
+    /// Longer than the limit; the rest is gone.
+    pub truncated: bool,
+}
+
+/// What a process did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessEvent {
+    /// Lines that arrived together, in order within each pipe. Never empty.
+    Lines(Vec<OutputLine>),
+    /// More output than the limit; the process is being killed. `Exited` follows.
+    OutputLimit,
+    /// The last event: no process of the run exists any more.
+    Exited {
+        /// How the leader ended.
+        how: Exit,
+        /// End of stderr, at most 64 KiB, control sequences removed.
+        stderr_tail: String,
+    },
+}
+
+/// What to do to a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessCommand {
+    /// More for stdin.
+    Write(Vec<u8>),
+    /// End of stdin, after what was written.
+    CloseStdin,
+    /// Signals the group, and kills all that is left after `grace`.
+    Stop {
+        /// First signal.
+        signal: Signal,
+        /// Time until SIGKILL.
+        grace: Duration,
+    },
+}
+
+/// A running process. Dropping it kills everything of the run.
+#[derive(Debug)]
+pub struct Process {
+    /// What it does. Bounded: a slow reader slows the process down.
+    pub events: mpsc::Receiver<ProcessEvent>,
+    /// What to do to it; unbounded because commands are few. Commands to a dead process are lost without harm.
+    pub commands: mpsc::UnboundedSender<ProcessCommand>,
+    /// The leader's process id, where there is one.
+    pub pid: Option<u32>,
+}
+
+/// Why a process did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no such program.
+    #[error("program not found: {}", .0.display())]
+    NotFound(PathBuf),
+    /// The working directory does not exist.
+    #[error("working directory not found: {}", .0.display())]
+    NoDirectory(PathBuf),
+    /// Anything else the system said.
+    #[error("cannot start {}", program.display())]
+    Start {
+        /// What was to be started.
+        program: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Starts processes.
+#[async_trait]
+pub trait Launcher: Send + Sync {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// [`LaunchError`]; nothing is left behind.
+    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError>;
+}

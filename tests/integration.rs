@@ -1,0 +1,11 @@
+//! The one integration binary: what holds across modules, against real components, processes and a local Discord.
+#![allow(clippy::unwrap_used)] // a test that panics says what is wrong
+
+mod support;
+
+mod backend;
+mod discord;
+mod dispatch;
+mod live;
+mod process;
+mod reload;

@@ -1,0 +1,5 @@
+//! What several test modules use.
+
+pub mod discord;
+pub mod guests;
+pub mod model_server;
