@@ -3,37 +3,33 @@
 //! Owns the process, the private files and the clocks of the turn. What a guest may not do is decided in `plan`, what
 //! people may see in `guard`. Pinned by `tests/dispatch.rs`.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
-use std::io::Write as _;
-use std::path::PathBuf;
+mod files;
+mod spawn;
+mod stop;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use self::files::{Files, body};
+use self::spawn::last_words;
+use self::stop::{Cause, Leaving};
 use super::ending::{Ending, TurnResult};
 use super::guard::Guard;
 use super::host::Host;
 use super::recording::{Recording, What};
-use super::{Backend, Guest, GuestFailure, Launch, LaunchError, Launcher, Process, ProcessCommand, ProcessEvent, plan};
-use crate::agent::descriptor::Feature;
+use super::{Backend, Guest, GuestFailure, Launcher, Process, ProcessCommand, ProcessEvent};
 use crate::agent::{
-    Action, Answer, Chunk, Command, Decision, EventKind, Exit, Exited, Failure, FailureKind, HttpFailed, Input, Level, Line, PutFile,
-    Signal, Spawn, SpawnFailed, Spawned, StartTurn, Stop, StreamClosed, TimedInput, TurnRef,
+    Action, Answer, Command, Decision, EventKind, Exit, Exited, Failure, FailureKind, HttpFailed, Input, Level, Line, StartTurn, Stop,
+    StreamClosed, TimedInput, TurnRef,
 };
 use crate::fold::Transcript;
 
 /// Time an agent has to leave by itself after its turn ended.
 const LINGER: Duration = Duration::from_millis(500);
-/// Time custody has, beyond the grace, to report that everything is dead.
-const CUSTODY: Duration = Duration::from_secs(10);
-/// Files a link may put, and their size in bytes.
-const FILES: usize = 8;
-const FILE_SIZE: usize = 1 << 20;
-/// Processes a turn may start one after the other.
-const SPAWNS: u32 = 8;
 /// Inputs after which a call into the guest is made although more are there.
 const BATCH: usize = 1024;
 /// Longest grace a guest may ask for, milliseconds.
@@ -106,35 +102,6 @@ pub async fn run(
     driver.run(request.stop).await
 }
 
-/// Why the host stopped the turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    Asked(StopReason),
-    TimedOut,
-    Silent,
-    Output,
-    Rounds,
-}
-
-/// How far the process is on its way out, and when the next step is due.
-#[derive(Clone, Copy, Debug)]
-enum Leaving {
-    No,
-    /// The turn ended; the agent may leave by itself.
-    Lingering(Instant),
-    /// The guest was told to interrupt.
-    Interrupted(Instant),
-    /// SIGTERM was sent; custody follows up with SIGKILL.
-    Terminated(Instant),
-}
-
-/// Private files of the link; gone with it.
-#[derive(Default)]
-struct Files {
-    folder: Option<tempfile::TempDir>,
-    paths: HashMap<String, PathBuf>,
-}
-
 struct Driver<'a> {
     host: &'a Host,
     launcher: &'a dyn Launcher,
@@ -163,15 +130,6 @@ struct Driver<'a> {
     leaving: Leaving,
     /// The guest did something about an interrupt.
     acted: bool,
-}
-
-impl Leaving {
-    fn due(self) -> Option<Instant> {
-        match self {
-            Self::No => None,
-            Self::Lingering(at) | Self::Interrupted(at) | Self::Terminated(at) => Some(at),
-        }
-    }
 }
 
 impl Driver<'_> {
@@ -224,7 +182,7 @@ impl Driver<'_> {
     async fn apply(&mut self, action: Action) {
         match action {
             Action::Spawn(spawn) => self.spawn(spawn).await,
-            Action::Write(write) => match self.body(&write.body) {
+            Action::Write(write) => match body(&write.body) {
                 Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
                 Err(reason) => self.dropped("write", &reason),
             },
@@ -234,7 +192,7 @@ impl Driver<'_> {
                 self.command(proc, ProcessCommand::Stop { signal, grace });
             }
             Action::PutFile(file) => {
-                if let Err(reason) = self.put_file(&file) {
+                if let Err(reason) = self.files.put(&file) {
                     self.dropped("put-file", &reason);
                 }
             }
@@ -279,107 +237,6 @@ impl Driver<'_> {
         }
     }
 
-    async fn spawn(&mut self, spawn: Spawn) {
-        let proc = spawn.proc;
-        match self.launch(spawn).await {
-            Ok(process) => {
-                self.spawns += 1;
-                self.heard = Instant::now();
-                self.process = Some((proc, process));
-                let agent_version = self.host.agent_versions.get(self.name()).cloned();
-                self.input(Input::Spawned(Spawned { proc, agent_version }));
-            }
-            Err(failure) => {
-                tracing::warn!(turn = self.id, backend = self.name(), reason = failure.message, "agent not started");
-                let not_found = failure.kind == FailureKind::NotFound;
-                self.input(Input::SpawnFailed(SpawnFailed { proc, message: failure.message.clone(), not_found }));
-                self.trouble = Some(failure);
-            }
-        }
-    }
-
-    async fn launch(&mut self, spawn: Spawn) -> Result<Process, Failure> {
-        let refuse = |message: String| Failure { kind: FailureKind::Refused, message, retry_after_ms: None };
-        if self.process.is_some() {
-            return Err(refuse("a turn runs one process at a time".to_owned()));
-        }
-        if self.spawns >= SPAWNS {
-            return Err(refuse(format!("a turn starts at most {SPAWNS} processes")));
-        }
-        if self.cause.is_some() || self.guard.is_done() {
-            return Err(refuse("the turn is ending".to_owned()));
-        }
-        let descriptor = self.backend.descriptor();
-        let checked = plan::check(&spawn, descriptor, self.safety, &self.files.paths, &self.host.variables)
-            .map_err(|fault| refuse(format!("the backend's plan was refused: {fault}")))?;
-        let stdin = self.body(&spawn.stdin).map_err(refuse)?;
-        let mut environment = self.host.environment(descriptor);
-        environment.retain(|(name, _)| !checked.environment.iter().any(|(set, _)| set == name));
-        environment.extend(checked.environment);
-        let program = self.host.program(&descriptor.name, &checked.program);
-        let mut command: Vec<OsString> = self.host.wrapper.iter().map(OsString::from).collect();
-        command.push(program.into());
-        command.extend(checked.arguments.into_iter().map(OsString::from));
-        self.recording.host(What::Launch {
-            command: command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
-            environment: environment.iter().map(|(name, _)| name.clone()).collect(),
-            cwd: self.host.cwd.to_string_lossy().into_owned(),
-        });
-        let line_limit = descriptor.line_limit.map_or(self.host.line_limit, |limit| self.host.line_limit.min(limit as usize));
-        let program = PathBuf::from(command.remove(0));
-        let launch = Launch {
-            run: self.id.clone(),
-            program,
-            arguments: command,
-            environment,
-            cwd: self.host.cwd.clone(),
-            stdin,
-            keep_open: spawn.keep_open,
-            line_limit,
-            output_limit: self.host.output_limit,
-        };
-        self.launcher.launch(launch).await.map_err(|error| Failure {
-            kind: if matches!(error, LaunchError::NotFound(_)) { FailureKind::NotFound } else { FailureKind::Other },
-            message: full(&error),
-            retry_after_ms: None,
-        })
-    }
-
-    fn put_file(&mut self, file: &PutFile) -> Result<(), String> {
-        let name = &file.name;
-        let plain = (1..=64).contains(&name.len())
-            && !name.starts_with('.')
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
-        if !plain {
-            return Err(format!("{name:?} is not a plain file name"));
-        }
-        let body = self.body(&file.body)?;
-        if body.len() > FILE_SIZE || (self.files.paths.len() >= FILES && !self.files.paths.contains_key(name)) {
-            return Err(format!("a link may put {FILES} files of {FILE_SIZE} bytes"));
-        }
-        let folder = match &self.files.folder {
-            Some(folder) => folder,
-            // 0700, as tempfile makes its folders.
-            None => self.files.folder.insert(tempfile::Builder::new().prefix("aetheel-").tempdir().map_err(|error| error.to_string())?),
-        };
-        let path = folder.path().join(name);
-        std::fs::File::create(&path).and_then(|mut place| place.write_all(&body)).map_err(|error| error.to_string())?;
-        self.files.paths.insert(name.clone(), path);
-        Ok(())
-    }
-
-    fn body(&self, chunks: &[Chunk]) -> Result<Vec<u8>, String> {
-        let mut bytes = Vec::new();
-        for chunk in chunks {
-            match chunk {
-                Chunk::Text(text) => bytes.extend_from_slice(text.as_bytes()),
-                Chunk::Base64(_) => return Err("attachments are not supported by this host".to_owned()),
-                Chunk::Secret(_) => return Err("secrets are not supported by this host".to_owned()),
-            }
-        }
-        Ok(bytes)
-    }
-
     fn process_event(&mut self, event: Option<ProcessEvent>) {
         let Some((proc, mut process)) = self.process.take() else { return };
         let Some(mut event) = event else { return self.exited(proc, Exit::Unknown, String::new()) };
@@ -419,72 +276,6 @@ impl Driver<'_> {
         }
         self.trouble = Some(Failure { kind: FailureKind::Crashed, message: last_words(&stderr_tail, how), retry_after_ms: None });
         self.input(Input::Exited(Exited { proc, how, stderr_tail }));
-    }
-
-    fn clock(&mut self) {
-        let now = Instant::now();
-        let due: Vec<u32> = self.timers.iter().filter(|(_, at)| **at <= now).map(|(timer, _)| *timer).collect();
-        for timer in due {
-            self.timers.remove(&timer);
-            self.input(Input::Timer(timer));
-        }
-        if self.leaving.due().is_some_and(|at| at <= now) {
-            self.leave();
-        }
-        if self.cause.is_none() && !self.guard.is_done() {
-            if now >= self.started + self.host.query_timeout {
-                self.stop(Cause::TimedOut);
-            } else if self.host.idle_timeout.is_some_and(|idle| now >= self.heard + idle) {
-                self.stop(Cause::Silent);
-            }
-        }
-    }
-
-    fn deadline(&self) -> Instant {
-        let mut times: Vec<Instant> = self.timers.values().copied().collect();
-        times.extend(self.leaving.due());
-        if self.cause.is_none() && !self.guard.is_done() {
-            times.push(self.started + self.host.query_timeout);
-            times.extend(self.host.idle_timeout.map(|idle| self.heard + idle));
-        }
-        // Without any, only the process can bring news; looking again now and then does no harm.
-        times.into_iter().min().unwrap_or_else(|| Instant::now() + CUSTODY)
-    }
-
-    fn count_rounds(&mut self) {
-        let limited = !self.backend.descriptor().has(Feature::MaxTurns);
-        if limited && self.cause.is_none() && self.guard.rounds() > self.host.max_turns {
-            self.stop(Cause::Rounds);
-        }
-    }
-
-    /// First step of stopping: the guest asks its agent.
-    fn stop(&mut self, cause: Cause) {
-        self.cause = Some(cause);
-        self.recording.host(What::Host(format!("stopping: {cause:?}")));
-        if self.process.is_none() {
-            return;
-        }
-        self.acted = false;
-        self.leaving = Leaving::Interrupted(Instant::now() + self.host.stop_grace);
-        self.input(Input::Command(Command::Interrupt(self.turn)));
-    }
-
-    /// The next step of stopping: SIGTERM, which custody follows up with SIGKILL; when even that brings no end in time,
-    /// letting go of the process, which kills as well.
-    fn leave(&mut self) {
-        let grace = self.host.stop_grace;
-        let Some((_, process)) = &self.process else {
-            self.leaving = Leaving::No;
-            return;
-        };
-        let stop = ProcessCommand::Stop { signal: Signal::Terminate, grace };
-        if matches!(self.leaving, Leaving::Terminated(_)) || process.commands.send(stop).is_err() {
-            self.process = None;
-            self.leaving = Leaving::No;
-        } else {
-            self.leaving = Leaving::Terminated(Instant::now() + grace + CUSTODY);
-        }
     }
 
     fn command(&mut self, proc: u32, command: ProcessCommand) {
@@ -556,27 +347,4 @@ async fn next_event(process: &mut Option<(u32, Process)>) -> Option<ProcessEvent
 async fn stopped(stop: &mut watch::Receiver<Option<StopReason>>) -> Result<StopReason, watch::error::RecvError> {
     let reason = *stop.wait_for(Option::is_some).await?;
     reason.map_or_else(|| unreachable!("waited for a value"), Ok)
-}
-
-/// What to tell about an agent that exited without ending its turn.
-fn last_words(stderr: &str, how: Exit) -> String {
-    let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let tail = said[said.len().saturating_sub(5)..].join("\n");
-    let how = match how {
-        Exit::Code(code) => format!("exit code {code}"),
-        Exit::Signal(signal) => format!("signal {signal}"),
-        Exit::Unknown => "unknown exit".to_owned(),
-    };
-    if tail.is_empty() { format!("the agent ended without a result ({how})") } else { format!("{tail} ({how})") }
-}
-
-/// An error with its causes.
-fn full(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
