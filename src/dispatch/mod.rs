@@ -1,5 +1,267 @@
 //! From an accepted event to a delivered answer.
+//!
+//! [`Dispatcher`] owns the queue and the running turns: it accepts events, runs each in its lane and slot, delivers the
+//! answer through the [`Outlet`] and saves what must outlive the turn. It knows no adapter. Pinned by
+//! `tests/dispatch.rs`.
 
+mod event;
 mod reply;
+mod wording;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio_util::task::TaskTracker;
 
 pub use reply::{Answer, DeliveryError, Outlet, Reply};
+pub use wording::Refusal;
+
+use crate::agent::{Mode, Safety};
+use crate::event::{Event, Lane, NewEvent, Sequence};
+use crate::queue::{Limits, Queue};
+use crate::redact::Redactor;
+use crate::turn::recording::Recorder;
+use crate::turn::{Backends, Host, Launcher, StopReason};
+use crate::workspace::Workspace;
+
+/// What the operator chose for every turn; a backend ignores what it does not support.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Backend of lanes without a choice of their own.
+    pub backend: String,
+    /// Model, for that backend only: another one would not know it.
+    pub model: Option<String>,
+    /// The level in force.
+    pub safety: Safety,
+    /// Build or plan.
+    pub mode: Mode,
+    /// The agent's own tool names; empty: no restriction.
+    pub allowed_tools: Vec<String>,
+    /// Model rounds.
+    pub max_turns: u32,
+    /// Bytes of a prompt.
+    pub prompt_limit: usize,
+}
+
+/// What a dispatcher works with.
+pub struct Parts {
+    /// See [`Choices`].
+    pub choices: Choices,
+    /// Bounds of the queue.
+    pub limits: Limits,
+    /// How agents run.
+    pub host: Host,
+    /// What understands them.
+    pub backends: Arc<dyn Backends>,
+    /// What starts them.
+    pub launcher: Arc<dyn Launcher>,
+    /// Where answers go.
+    pub outlet: Arc<dyn Outlet>,
+    /// Markdown files and bindings.
+    pub workspace: Workspace,
+    /// What writes recordings.
+    pub recorder: Recorder,
+    /// What keeps secrets out of answers.
+    pub redactor: Redactor,
+}
+
+/// Accepts events and sees each through. Cheap to clone.
+#[derive(Clone)]
+pub struct Dispatcher {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    parts: Parts,
+    queue: Mutex<Queue>,
+    /// How to stop the turn of a lane.
+    running: Mutex<HashMap<Lane, watch::Sender<Option<StopReason>>>>,
+    tasks: TaskTracker,
+    /// Told whenever an event is finished.
+    finished: Notify,
+}
+
+impl Dispatcher {
+    /// Makes one with nothing to do. Must be called within a Tokio runtime, as must [`Dispatcher::submit`].
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let queue = Mutex::new(Queue::new(parts.limits));
+        let inner = Inner { parts, queue, running: Mutex::default(), tasks: TaskTracker::new(), finished: Notify::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Accepts an event, or says why not. Returns at once; the answer goes to the outlet.
+    ///
+    /// # Errors
+    /// [`Refusal`], in words for the person who asked; nothing was kept.
+    pub fn submit(&self, event: NewEvent) -> Result<Sequence, Refusal> {
+        let (lane, kind, limit) = (event.lane.clone(), event.kind, self.inner.parts.choices.prompt_limit);
+        let refused = |refusal: Refusal| {
+            tracing::warn!(%lane, ?kind, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
+            Err(refusal)
+        };
+        if event.prompt.len() > limit {
+            return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
+        }
+        let accepted = lock(&self.inner.queue).accept(event, jiff::Timestamp::now().as_millisecond());
+        match accepted {
+            Ok(event) => {
+                tracing::debug!(event = event.sequence, %lane, ?kind, "event accepted");
+                self.pump();
+                Ok(event.sequence)
+            }
+            Err(rejection) => refused(rejection.into()),
+        }
+    }
+
+    /// Stops the turn that runs in a lane. Returns whether there was one.
+    #[must_use]
+    pub fn stop(&self, lane: &Lane) -> bool {
+        lock(&self.inner.running).get(lane).is_some_and(|stop| stop.send(Some(StopReason::User)).is_ok())
+    }
+
+    /// Forgets the conversation of a lane; a turn that still runs will not bring it back. Returns whether there was one.
+    ///
+    /// # Errors
+    /// When the file cannot be written; in words for the person who asked.
+    pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
+        let had = self.inner.parts.workspace.bindings().reset(lane).await;
+        had.map_err(|error| {
+            tracing::error!(%lane, %error, "cannot forget the conversation");
+            "The conversation could not be forgotten: its file cannot be written. (storage)".to_owned()
+        })
+    }
+
+    /// The backend that answers in a lane.
+    #[must_use]
+    pub fn backend_of(&self, lane: &Lane) -> String {
+        self.inner.parts.workspace.bindings().active_backend(lane).unwrap_or_else(|| self.inner.parts.choices.backend.clone())
+    }
+
+    /// The backends there are.
+    #[must_use]
+    pub fn backend_names(&self) -> Vec<String> {
+        self.inner.parts.backends.names()
+    }
+
+    /// Chooses the backend of a lane, from its next turn on.
+    ///
+    /// # Errors
+    /// When there is no such backend or the file cannot be written; in words for the person who asked.
+    pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
+        if self.inner.parts.backends.get(name).is_none() {
+            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+        }
+        self.inner.parts.workspace.bindings().set_backend(lane, name).await.map_err(|error| {
+            tracing::error!(%lane, %error, "cannot save the choice of a backend");
+            "The choice could not be saved. (storage)".to_owned()
+        })
+    }
+
+    /// Whether something runs or waits in a lane.
+    #[must_use]
+    pub fn is_busy(&self, lane: &Lane) -> bool {
+        lock(&self.inner.queue).lane_busy(lane)
+    }
+
+    /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, refuses what still waits then,
+    /// stops what runs, and returns when all of it has ended.
+    pub async fn shutdown(&self, grace: Duration) {
+        let (running, waiting) = {
+            let mut queue = lock(&self.inner.queue);
+            queue.close();
+            (queue.running(), queue.waiting())
+        };
+        tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: intake closed, waiting for turns");
+        if tokio::time::timeout(grace, self.idle()).await.is_err() {
+            let waiting = lock(&self.inner.queue).drain_waiting();
+            let stops: Vec<_> = lock(&self.inner.running).values().cloned().collect();
+            tracing::warn!(running = stops.len(), refused = waiting.len(), "shutdown: grace is over, stopping turns");
+            for stop in stops {
+                // A turn that just ended needs no stopping.
+                let _ = stop.send(Some(StopReason::Shutdown));
+            }
+            for event in waiting {
+                self.inner.refuse(&event).await;
+            }
+        }
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+        tracing::info!("shutdown: no turn is left");
+    }
+
+    /// Returns once nothing runs or waits.
+    pub async fn idle(&self) {
+        loop {
+            let finished = self.inner.finished.notified();
+            if lock(&self.inner.queue).is_idle() {
+                return;
+            }
+            finished.await;
+        }
+    }
+
+    /// Starts what may start.
+    fn pump(&self) {
+        loop {
+            let Some(event) = lock(&self.inner.queue).next() else { return };
+            let (stop, stopped) = watch::channel(None);
+            lock(&self.inner.running).insert(event.lane.clone(), stop);
+            let ticket = Ticket { dispatcher: self.clone(), sequence: event.sequence, lane: event.lane.clone() };
+            let inner = self.inner.clone();
+            self.inner.tasks.spawn(async move {
+                let _ticket = ticket;
+                inner.see_through(event, stopped).await;
+            });
+        }
+    }
+}
+
+/// Frees lane and slot when dropped, so that even a panic of ours blocks nothing.
+struct Ticket {
+    dispatcher: Dispatcher,
+    sequence: Sequence,
+    lane: Lane,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(event = self.sequence, lane = %self.lane, "a turn panicked; this is a bug of aetheel");
+        }
+        let inner = &self.dispatcher.inner;
+        lock(&inner.running).remove(&self.lane);
+        lock(&inner.queue).finish(self.sequence);
+        // Dropped by a runtime that is going away: nothing more can be started.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.dispatcher.pump();
+        }
+        inner.finished.notify_waiters();
+    }
+}
+
+impl Inner {
+    /// Tells the author that an accepted event will not be answered.
+    async fn refuse(&self, event: &Event) {
+        let reply = self.parts.outlet.open(event);
+        let answer = Answer {
+            text: String::new(),
+            failure: Some(Refusal::ShuttingDown.to_string()),
+            notices: Vec::new(),
+            backend: self.parts.choices.backend.clone(),
+            detail: None,
+            usage: None,
+            took: Duration::ZERO,
+        };
+        if let Err(error) = reply.finish(answer).await {
+            tracing::warn!(event = event.sequence, lane = %event.lane, %error, "the refusal was not delivered");
+        }
+    }
+}
+
+/// The value, also after a panic elsewhere: every critical section here leaves it whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

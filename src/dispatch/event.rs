@@ -1,0 +1,203 @@
+//! Seeing one event through: files, prompt, turn, memory, binding, answer.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::Instrument as _;
+
+use super::{Answer, Inner, Reply, wording};
+use crate::agent::descriptor::Feature;
+use crate::agent::{Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn, Text, ToolOutput};
+use crate::event::Event;
+use crate::fold::Transcript;
+use crate::prompt;
+use crate::turn::recording::{FORMAT, Header};
+use crate::turn::{Backend, Ending, StopReason, TurnRequest, TurnResult};
+
+impl Inner {
+    /// Runs the event's turn and delivers its answer.
+    pub(super) async fn see_through(&self, event: Event, stop: watch::Receiver<Option<StopReason>>) {
+        let id = turn_id();
+        let span = tracing::info_span!("turn", turn = id, event = event.sequence, lane = %event.lane);
+        async {
+            let mut reply = self.parts.outlet.open(&event);
+            let mut answer = self.answer(&event, &id, stop, &mut *reply).await;
+            answer.text = self.parts.redactor.clean(answer.text);
+            if let Err(error) = reply.finish(answer).await {
+                tracing::error!(%error, "the answer was not delivered; it is in the recording");
+            }
+        }
+        .instrument(span)
+        .await;
+    }
+
+    async fn answer(&self, event: &Event, id: &str, stop: watch::Receiver<Option<StopReason>>, reply: &mut dyn Reply) -> Answer {
+        let bindings = self.parts.workspace.bindings();
+        let epoch = bindings.epoch(&event.lane);
+        let name = bindings.active_backend(&event.lane).unwrap_or_else(|| self.parts.choices.backend.clone());
+        let Some(backend) = self.parts.backends.get(&name) else {
+            tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
+            return plain_failure(name, format!("The backend is not available. (backend missing, {id})"));
+        };
+        let session = bindings.get(&event.lane, &name).map(|binding| binding.session);
+        let start = self.start(event, backend.descriptor(), session).await;
+        let requested = start.native_id.clone();
+        let header = self.header(event, id, &*backend);
+        let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
+        tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
+        let request = TurnRequest { id: id.to_owned(), backend, start, stop, recording: self.parts.recorder.begin(&header) };
+        let mut show = |event: &AgentEventKind, transcript: &Transcript| match self.clean(event) {
+            Some(clean) => reply.update(&clean, transcript),
+            None => reply.update(event, transcript),
+        };
+        let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut show).await;
+        self.report(&name, &result);
+        let notices = self.keep(event, &name, epoch, requested.as_deref(), &result).await;
+        let (text, notices) = self.remember(result.text.clone(), notices).await;
+        Answer {
+            failure: wording::failure(&result.ending, self.parts.host.query_timeout, result.transcript.retry(), id),
+            detail: wording::detail(&result.ending).map(|detail| self.parts.redactor.clean(detail)),
+            text,
+            notices,
+            backend: label,
+            usage: result.usage,
+            took: result.took,
+        }
+    }
+
+    /// What the guest is told, from files read at this moment.
+    async fn start(&self, event: &Event, descriptor: &Descriptor, native_id: Option<String>) -> StartTurn {
+        let choices = &self.parts.choices;
+        let own = descriptor.name == choices.backend;
+        let may_write = choices.mode == Mode::Build
+            && choices.safety >= Safety::Edit
+            && (choices.allowed_tools.is_empty() || choices.allowed_tools.iter().any(|tool| descriptor.write_tools.contains(tool)));
+        let memory = self.parts.workspace.memory_path();
+        let documents = self.parts.workspace.read().await;
+        let assembled = prompt::assemble(&documents, may_write.then_some(memory.as_path()));
+        for warning in &assembled.warnings {
+            tracing::warn!("{warning}");
+        }
+        let supported = |feature| descriptor.has(feature);
+        StartTurn {
+            session: 1,
+            turn: 1,
+            cwd: self.parts.host.cwd.to_string_lossy().into_owned(),
+            native_id: native_id.filter(|_| supported(Feature::Resume)),
+            fork: false,
+            fresh_id: uuid::Uuid::new_v4().to_string(),
+            settings: Settings {
+                model: choices.model.clone().filter(|_| own && supported(Feature::Model)),
+                safety: choices.safety,
+                mode: if supported(Feature::Plan) { choices.mode } else { Mode::Build },
+                effort: None,
+                system_prompt: Some(assembled.text).filter(|_| supported(Feature::SystemPrompt)),
+                allowed_tools: if supported(Feature::AllowedTools) { choices.allowed_tools.clone() } else { Vec::new() },
+                max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
+                options: "{}".to_owned(),
+            },
+            parts: vec![Part::Text(prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref()))],
+        }
+    }
+
+    fn header(&self, event: &Event, id: &str, backend: &dyn Backend) -> Header {
+        let (descriptor, generation) = (backend.descriptor(), backend.generation());
+        Header {
+            aetheel_recording: FORMAT,
+            turn: id.to_owned(),
+            event: event.sequence,
+            lane: event.lane.to_string(),
+            backend: descriptor.name.clone(),
+            backend_version: descriptor.version.clone(),
+            generation: generation.number,
+            digest: generation.digest.clone(),
+            agent_version: self.parts.host.agent_versions.get(&descriptor.name).cloned(),
+            started: jiff::Timestamp::now().to_string(),
+        }
+    }
+
+    /// An event without secrets; `None` when it has none.
+    fn clean(&self, event: &AgentEventKind) -> Option<AgentEventKind> {
+        let changed = |text: &str| {
+            let clean = self.parts.redactor.clean(text.to_owned());
+            (clean != text).then_some(clean)
+        };
+        match event {
+            AgentEventKind::Text(text) => changed(&text.text).map(|clean| AgentEventKind::Text(Text { text: clean, ..text.clone() })),
+            AgentEventKind::ToolStart(start) => {
+                let mut clean = start.clone();
+                clean.title = self.parts.redactor.clean(clean.title);
+                clean.target = clean.target.map(|target| self.parts.redactor.clean(target));
+                Some(AgentEventKind::ToolStart(clean))
+            }
+            AgentEventKind::ToolOutput(output) => {
+                changed(&output.text).map(|text| AgentEventKind::ToolOutput(ToolOutput { text, ..output.clone() }))
+            }
+            AgentEventKind::Notice(notice) => changed(notice).map(AgentEventKind::Notice),
+            _ => None,
+        }
+    }
+
+    /// The log line of a turn's end, and of what its parser did not know.
+    fn report(&self, backend: &str, result: &TurnResult) {
+        let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
+        let ending = result.ending.word();
+        match wording::detail(&result.ending) {
+            None => tracing::info!(backend, ending, took_ms, "turn ended"),
+            Some(detail) => tracing::warn!(backend, ending, took_ms, detail, "turn failed"),
+        }
+        for (what, count) in result.transcript.unrecognised() {
+            tracing::warn!(backend, what, count, "the agent said something this backend does not know; a newer backend may");
+        }
+    }
+
+    /// Saves or forgets the session; returns what to tell the user about it.
+    async fn keep(&self, event: &Event, backend: &str, epoch: u64, requested: Option<&str>, result: &TurnResult) -> Vec<String> {
+        let bindings = self.parts.workspace.bindings();
+        let mut notices = result.transcript.notices().to_vec();
+        let saved = match (&result.ending, &result.session) {
+            (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
+                bindings.forget_session(&event.lane, backend).await.map(|_| ())
+            }
+            (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => {
+                if requested.is_some() && !notices.iter().any(|notice| notice.contains("session")) {
+                    notices.push("The agent started a new session; earlier messages of this conversation may be forgotten.".to_owned());
+                }
+                bindings.set_session_if(&event.lane, backend, &ready.native_id, epoch).await.map(|_| ())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = saved {
+            tracing::error!(%error, "cannot save the conversation's session; the next prompt starts a new one");
+            notices.push("This conversation could not be saved; the next message may start afresh.".to_owned());
+        }
+        notices
+    }
+
+    /// Moves a final memory block from the answer to `memory.md`.
+    async fn remember(&self, text: String, mut notices: Vec<String>) -> (String, Vec<String>) {
+        let (visible, memory) = prompt::extract_memory(&text);
+        let Some(memory) = memory else { return (text, notices) };
+        let visible = visible.to_owned();
+        match self.parts.workspace.append_memory(&self.parts.redactor.clean(memory)).await {
+            Ok(()) => (visible, notices),
+            Err(error) => {
+                tracing::error!(%error, "cannot append to memory.md; the block stays in the answer");
+                notices.push("What should be remembered could not be saved.".to_owned());
+                (text, notices)
+            }
+        }
+    }
+}
+
+fn plain_failure(backend: String, failure: String) -> Answer {
+    Answer { text: String::new(), failure: Some(failure), notices: Vec::new(), backend, detail: None, usage: None, took: Duration::ZERO }
+}
+
+/// Eight letters and digits: enough to find one turn in months of logs.
+fn turn_id() -> String {
+    let mut id = uuid::Uuid::new_v4().simple().to_string();
+    id.truncate(8);
+    id
+}
+
