@@ -1,1 +1,205 @@
-//! To be written.
+//! Who may use the bot: pure rules over the operator's lists.
+//!
+//! Owns the decision only; asking Discord for roles, parents and owners is the adapter's affair, and so is how a
+//! refusal is told.
+
+use crate::agent::Safety;
+use crate::config::AllowLists;
+
+/// Somebody wanting something, as Discord tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// Who wrote.
+    pub author: u64,
+    /// The bot itself wrote.
+    pub is_self: bool,
+    /// Another bot wrote.
+    pub is_bot: bool,
+    /// A webhook wrote.
+    pub is_webhook: bool,
+    /// The author's roles in the guild.
+    pub roles: &'a [u64],
+    /// Channel or thread.
+    pub channel: u64,
+    /// The channel a thread belongs to.
+    pub parent_channel: Option<u64>,
+    /// None: a direct message.
+    pub guild: Option<u64>,
+    /// The owner of the Discord application, or the members of the team that owns it.
+    pub owners: &'a [u64],
+}
+
+/// What the rules say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Go on.
+    Allowed,
+    /// Not a person: no answer of any kind, or two bots talk for ever.
+    Ignored(Ignored),
+    /// A person who may not. To be logged; told only to somebody who used a command.
+    Refused(Refused),
+}
+
+/// Who is never answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ignored {
+    /// The bot itself.
+    #[error("own message")]
+    Own,
+    /// Another bot.
+    #[error("message of a bot")]
+    Bot,
+    /// A webhook.
+    #[error("message of a webhook")]
+    Webhook,
+}
+
+/// Why a person may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Not one of `ALLOWED_GUILDS`.
+    #[error("this bot is not open to this server")]
+    Guild,
+    /// Neither the channel nor its parent is one of `ALLOWED_CHANNELS`.
+    #[error("this bot does not answer in this channel")]
+    Channel,
+    /// Neither in `ALLOWED_USERS` nor with one of `ALLOWED_ROLES`.
+    #[error("you may not use this bot")]
+    Member,
+    /// A direct message of somebody who is neither the owner nor in `ALLOWED_USERS`.
+    #[error("this bot takes direct messages only from its owner")]
+    Direct,
+}
+
+/// Decides about a request.
+///
+/// An empty list leaves everybody in. In a guild, the guild, the channel (or its parent) and the member (by id or by
+/// role; a guild's own id is its `@everyone` role) all have to fit. Direct messages are for the owners and for listed
+/// users, wherever guilds and channels are limited to.
+#[must_use]
+pub fn decide(lists: &AllowLists, request: &Request<'_>) -> Access {
+    if request.is_self {
+        return Access::Ignored(Ignored::Own);
+    }
+    if request.is_webhook {
+        return Access::Ignored(Ignored::Webhook);
+    }
+    if request.is_bot {
+        return Access::Ignored(Ignored::Bot);
+    }
+    let listed = lists.users.contains(&request.author);
+    let Some(guild) = request.guild else {
+        let allowed = listed || request.owners.contains(&request.author);
+        return if allowed { Access::Allowed } else { Access::Refused(Refused::Direct) };
+    };
+    let fits = |list: &[u64], id: u64| list.is_empty() || list.contains(&id);
+    if !fits(&lists.guilds, guild) {
+        return Access::Refused(Refused::Guild);
+    }
+    if !fits(&lists.channels, request.channel) && !request.parent_channel.is_some_and(|parent| lists.channels.contains(&parent)) {
+        return Access::Refused(Refused::Channel);
+    }
+    let open = lists.users.is_empty() && lists.roles.is_empty();
+    let has_role = lists.roles.iter().any(|role| *role == guild || request.roles.contains(role));
+    if open || listed || has_role { Access::Allowed } else { Access::Refused(Refused::Member) }
+}
+
+/// What the operator should know at start about who may use the bot, and what they can do with it; none when people or
+/// roles are listed.
+#[must_use]
+pub fn warning(lists: &AllowLists, safety: Safety) -> Option<String> {
+    if !lists.users.is_empty() || !lists.roles.is_empty() {
+        return None;
+    }
+    let place = match (lists.channels.is_empty(), lists.guilds.is_empty()) {
+        (false, _) => "in the channels of ALLOWED_CHANNELS",
+        (true, false) => "in the servers of ALLOWED_GUILDS",
+        (true, true) => "in any server this bot is in",
+    };
+    let power = match safety {
+        Safety::Danger => "run commands and read files on this machine, as the user the gateway runs as",
+        Safety::Edit => "change files in the workspace and read what the agent can read",
+        Safety::Default => "talk to the agent and read what it can read",
+    };
+    Some(format!("anyone who can write {place} can {power}; hint: list people in ALLOWED_USERS or roles in ALLOWED_ROLES"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: u64 = 1;
+    const ANN: u64 = 2;
+    const BOB: u64 = 3;
+    const GUILD: u64 = 10;
+    const CHANNEL: u64 = 20;
+    const THREAD: u64 = 21;
+    const ROLE: u64 = 30;
+
+    fn lists(users: &[u64], roles: &[u64], channels: &[u64], guilds: &[u64]) -> AllowLists {
+        AllowLists { users: users.into(), roles: roles.into(), channels: channels.into(), guilds: guilds.into() }
+    }
+
+    fn member(author: u64) -> Request<'static> {
+        Request { author, channel: CHANNEL, guild: Some(GUILD), owners: &[OWNER], ..Request::default() }
+    }
+
+    fn direct(author: u64) -> Request<'static> {
+        Request { guild: None, ..member(author) }
+    }
+
+    #[test]
+    fn people_are_let_in_by_every_list_that_is_not_empty() {
+        let with_role = Request { roles: &[ROLE], ..member(BOB) };
+        let in_thread = Request { channel: THREAD, parent_channel: Some(CHANNEL), ..member(ANN) };
+        use Access::{Allowed, Refused as No};
+        for (name, lists, request, expected) in [
+            ("nothing listed", lists(&[], &[], &[], &[]), member(ANN), Allowed),
+            ("the user", lists(&[ANN], &[], &[], &[]), member(ANN), Allowed),
+            ("another user", lists(&[ANN], &[], &[], &[]), member(BOB), No(Refused::Member)),
+            ("the owner is listed like others", lists(&[ANN], &[], &[], &[]), member(OWNER), No(Refused::Member)),
+            ("the role", lists(&[], &[ROLE], &[], &[]), with_role, Allowed),
+            ("without the role", lists(&[], &[ROLE], &[], &[]), member(ANN), No(Refused::Member)),
+            ("either list lets in", lists(&[ANN], &[ROLE], &[], &[]), with_role, Allowed),
+            ("everyone by role", lists(&[], &[GUILD], &[], &[]), member(BOB), Allowed),
+            ("the guild", lists(&[], &[], &[], &[GUILD]), member(ANN), Allowed),
+            ("another guild", lists(&[], &[], &[], &[11]), member(ANN), No(Refused::Guild)),
+            ("a listed user in another guild", lists(&[ANN], &[], &[], &[11]), member(ANN), No(Refused::Guild)),
+            ("the channel", lists(&[], &[], &[CHANNEL], &[]), member(ANN), Allowed),
+            ("another channel", lists(&[], &[], &[99], &[]), member(ANN), No(Refused::Channel)),
+            ("a thread by its parent", lists(&[], &[], &[CHANNEL], &[]), in_thread, Allowed),
+            ("a thread by itself", lists(&[], &[], &[THREAD], &[]), in_thread, Allowed),
+            ("the parent of a listed thread", lists(&[], &[], &[THREAD], &[]), member(ANN), No(Refused::Channel)),
+            ("the owner directly", lists(&[], &[], &[], &[]), direct(OWNER), Allowed),
+            ("somebody directly", lists(&[], &[], &[], &[]), direct(ANN), No(Refused::Direct)),
+            ("a listed user directly", lists(&[ANN], &[], &[99], &[11]), direct(ANN), Allowed),
+            ("a listed role counts for nothing directly", lists(&[], &[GUILD], &[], &[]), direct(BOB), No(Refused::Direct)),
+        ] {
+            assert_eq!(decide(&lists, &request), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_person_is_ignored_even_when_listed() {
+        let lists = lists(&[ANN], &[], &[], &[]);
+        for (request, reason) in [
+            (Request { is_self: true, is_bot: true, ..member(ANN) }, Ignored::Own),
+            (Request { is_bot: true, ..direct(ANN) }, Ignored::Bot),
+            (Request { is_webhook: true, is_bot: true, ..member(ANN) }, Ignored::Webhook),
+        ] {
+            assert_eq!(decide(&lists, &request), Access::Ignored(reason));
+        }
+    }
+
+    #[test]
+    fn open_access_is_said_with_what_it_means() {
+        let open = AllowLists::default();
+        let text = warning(&open, Safety::Danger).expect("a warning");
+        assert!(text.contains("any server") && text.contains("run commands") && text.contains("ALLOWED_USERS"), "{text}");
+        assert!(!warning(&open, Safety::Default).expect("a warning").contains("run commands"));
+        assert!(warning(&lists(&[], &[], &[CHANNEL], &[]), Safety::Edit).expect("a warning").contains("ALLOWED_CHANNELS"));
+        assert!(warning(&lists(&[], &[], &[], &[GUILD]), Safety::Edit).expect("a warning").contains("ALLOWED_GUILDS"));
+        assert_eq!(warning(&lists(&[ANN], &[], &[], &[]), Safety::Danger), None);
+        assert_eq!(warning(&lists(&[], &[ROLE], &[], &[]), Safety::Danger), None);
+    }
+}

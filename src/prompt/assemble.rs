@@ -1,0 +1,211 @@
+//! The system prompt.
+//!
+//! A preamble, then one section a file: `## Title`, a blank line, the content. **A line that begins with `## ` begins a
+//! section, and no other line does**: headings in a file move down, all by as much as it takes for the highest to stand
+//! below the section's own (`# Soul` becomes `### Soul`, its `## Values` becomes `#### Values`); a line of code that
+//! looks like a section heading gets a blank before it; a code fence left open is closed, so that it cannot swallow the
+//! sections after it. Line breaks of other systems become `\n`, other control characters are left out. Everything else
+//! is verbatim. So whatever the files hold, [`sections`] finds again what was put in
+//! (`tests::parsing_the_headers_gives_back_the_sections`, requirement 22.5).
+
+use std::path::Path;
+
+use super::{Document, Documents};
+use crate::split::Fence;
+
+/// Most bytes of a system prompt: what the contract lets a backend be given (`wit/types.wit`, `settings`).
+pub const LIMIT: usize = 1 << 20;
+
+/// Room kept for the preamble and the headers.
+const FRAME: usize = 8 << 10;
+
+/// How the agent may add to its memory, beside the memory block that is always open to it.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryAccess<'a> {
+    /// Absolute path of `memory.md`.
+    pub path: &'a Path,
+    /// The agent's own names of the tools that it may use to write there in this turn; empty: it may not.
+    pub write_tools: &'a [String],
+}
+
+/// A system prompt and what it was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembled {
+    /// The whole prompt, at most [`LIMIT`] bytes.
+    pub text: String,
+    /// The sections in it, in order.
+    pub sections: Vec<Document>,
+    /// What was left out, and what was wrong with reading the files, one line each, naming the file.
+    pub warnings: Vec<String>,
+}
+
+/// Puts the system prompt together. Missing and empty files are left out with a warning; if all together are too long,
+/// the longest are cut, with a warning: memory at its start, because new facts stand at its end, others at their end.
+#[must_use]
+pub fn assemble(documents: &Documents, memory: &MemoryAccess<'_>) -> Assembled {
+    let mut warnings = documents.warnings.clone();
+    let mut contents: Vec<(Document, String)> = Vec::new();
+    for document in Document::ALL {
+        match documents.get(document) {
+            None => warnings.push(format!("{} is missing: the prompt goes without it", document.file())),
+            Some(text) => {
+                let content = settle(text);
+                if content.is_empty() {
+                    warnings.push(format!("{} is empty: the prompt goes without it", document.file()));
+                } else {
+                    contents.push((document, content));
+                }
+            }
+        }
+    }
+    let mut text = preamble(memory);
+    let level = water_level(contents.iter().map(|(_, content)| content.len()).collect(), LIMIT - FRAME);
+    let mut sections = Vec::new();
+    for (document, mut content) in contents {
+        if content.len() > level {
+            warnings.push(format!("{} is cut to {level} bytes: the system prompt would be longer than {LIMIT}", document.file()));
+            content = cut(&content, level, document == Document::Memory);
+        }
+        text.push_str("\n\n## ");
+        text.push_str(document.title());
+        text.push_str("\n\n");
+        text.push_str(&content);
+        sections.push(document);
+    }
+    text.push('\n');
+    Assembled { text, sections, warnings }
+}
+
+/// Returns the titles of the sections of a prompt, in order.
+pub fn sections(prompt: &str) -> impl Iterator<Item = &str> {
+    prompt.lines().filter_map(|line| line.strip_prefix("## "))
+}
+
+fn preamble(memory: &MemoryAccess<'_>) -> String {
+    let mut text = "You work for people who reach you through Aetheel, a gateway between chat and agents. The sections below come from \
+files that your operator keeps; they are read again for every message.\n\n\
+You have a long-term memory, the file `memory.md`; the section \"Long-Term Memory\" shows it. Keep in it what will still matter in \
+another conversation: lasting facts, decisions, ids, lessons learned. Never put passwords, keys or tokens there."
+        .to_owned();
+    if !memory.write_tools.is_empty() {
+        let path: String = memory.path.to_string_lossy().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        text.push_str(&format!(
+            " You may add new facts by appending them to `{path}` with the {} tool; keep what is already there.",
+            memory.write_tools.join(" or ")
+        ));
+    }
+    text.push_str(
+        " You can always add to it by ending your answer with a block like this one, as the very last thing:\n\n\
+```memory\n- one fact a line\n```\n\n\
+What stands in it is appended to `memory.md` and not shown to anybody.",
+    );
+    text
+}
+
+/// Makes a file's content safe to stand in a section; empty when there is nothing in it.
+fn settle(text: &str) -> String {
+    let text = plain_lines(text);
+    let text = text.trim_matches('\n');
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    let shift = headings(text).map(|level| 3_usize.saturating_sub(level)).max().unwrap_or(0);
+    let mut settled = String::with_capacity(text.len() + 64);
+    let mut open: Option<Fence<'_>> = None;
+    for line in text.trim_end().split('\n') {
+        if let Some(fence) = open {
+            if heading(line) == Some(2) && line.starts_with('#') {
+                settled.push(' ');
+            }
+            if fence.closed_by(line) {
+                open = None;
+            }
+        } else if let Some(level) = heading(line) {
+            let hashes = line.len() - line.trim_start().len();
+            settled.push_str(&line[..hashes]);
+            settled.push_str(&"######"[..shift.min(6 - level)]);
+            settled.push_str(&line[hashes..]);
+            settled.push('\n');
+            continue;
+        } else {
+            open = Fence::opened_by(line);
+        }
+        settled.push_str(line);
+        settled.push('\n');
+    }
+    match open {
+        Some(fence) => settled.push_str(&fence.closing()),
+        None => settled.truncate(settled.len() - 1),
+    }
+    settled
+}
+
+/// One line break, `\n`, whatever wrote the file; no byte-order mark, no other control characters than tab.
+fn plain_lines(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.trim_start_matches('\u{feff}').chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\r' if characters.peek() == Some(&'\n') => {}
+            '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{1c}'..='\u{1e}' => plain.push('\n'),
+            '\n' | '\t' => plain.push(c),
+            c if c.is_control() => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// The levels of the headings of a text.
+fn headings(text: &str) -> impl Iterator<Item = usize> {
+    let mut open: Option<Fence<'_>> = None;
+    text.split('\n').filter_map(move |line| {
+        if let Some(fence) = open {
+            if fence.closed_by(line) {
+                open = None;
+            }
+            return None;
+        }
+        open = Fence::opened_by(line);
+        heading(line)
+    })
+}
+
+/// The level of an ATX heading (`CommonMark` 0.31 §4.2).
+fn heading(line: &str) -> Option<usize> {
+    let unindented = line.trim_start_matches(' ');
+    let rest = unindented.trim_start_matches('#');
+    let level = unindented.len() - rest.len();
+    let fits = line.len() - unindented.len() <= 3 && (1..=6).contains(&level) && (rest.is_empty() || rest.starts_with([' ', '\t']));
+    fits.then_some(level)
+}
+
+/// The length to cut to so that everything fits, the shorter ones kept whole.
+fn water_level(mut lengths: Vec<usize>, mut room: usize) -> usize {
+    lengths.sort_unstable();
+    let mut left = lengths.len();
+    for length in lengths {
+        if length > room / left {
+            return room / left;
+        }
+        room -= length;
+        left -= 1;
+    }
+    usize::MAX
+}
+
+/// Cuts at line ends where there are any, and leaves no fence open.
+fn cut(content: &str, level: usize, keep_end: bool) -> String {
+    const FENCES: usize = 256;
+    let room = level.saturating_sub(FENCES);
+    if keep_end {
+        let start = content.ceil_char_boundary(content.len() - room);
+        let start = content[start..].find('\n').map_or(start, |newline| start + newline + 1);
+        return settle(&content[start..]);
+    }
+    let end = content.floor_char_boundary(room);
+    settle(&content[..content[..end].rfind('\n').unwrap_or(end)])
+}
+
+#[cfg(test)]
+mod tests;

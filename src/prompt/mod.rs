@@ -1,0 +1,13 @@
+//! What the agent is told: the system prompt, people's words made inert, and the memory it leaves in its answer.
+//!
+//! Pure: reading and writing the files is the workspace's affair.
+
+mod assemble;
+mod document;
+mod memory;
+mod neutral;
+
+pub use assemble::{Assembled, LIMIT, MemoryAccess, assemble, sections};
+pub use document::{Document, Documents};
+pub use memory::extract_memory;
+pub use neutral::neutralise;
