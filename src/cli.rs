@@ -1,1 +1,67 @@
-//! To be written.
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Coding agents in Discord, through backends that are replaced while it runs.
+#[derive(Debug, Parser)]
+#[command(name = "aetheel", version, about, after_help = "Settings are environment variables, see docs/configuration.md.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Answer in Discord until stopped
+    Run(Common),
+    /// Talk to an agent at the terminal, or line by line on stdin
+    Console {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Backend to talk to, instead of AGENT_BACKEND
+        #[arg(long, value_name = "NAME")]
+        backend: Option<String>,
+    },
+    /// Check configuration, folders, backends and agent, and start nothing
+    Check(Common),
+    /// Play the scripted agent behind the backend `demo`
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    DemoAgent {
+        /// Its own arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+/// Settings shared by all commands.
+#[derive(Debug, Default, Args)]
+pub struct Common {
+    /// Read settings from this file too; the environment wins
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Option<PathBuf>,
+}
+
+/// Exit codes, after sysexits.h.
+pub mod exit {
+    /// All is well.
+    pub const OK: u8 = 0;
+    /// A prompt of a scripted console was not answered.
+    pub const FAILED: u8 = 1;
+    /// The command line is wrong.
+    pub const USAGE: u8 = 64;
+    /// A backend or an agent is missing or not usable.
+    pub const UNAVAILABLE: u8 = 69;
+    /// A bug of ours.
+    pub const SOFTWARE: u8 = 70;
+    /// Discord or an agent's service could not be reached for too long; starting again later may help.
+    pub const TEMPORARY: u8 = 75;
+    /// Discord refused the token.
+    pub const NO_PERMISSION: u8 = 77;
+    /// The configuration is wrong.
+    pub const CONFIG: u8 = 78;
+}

@@ -1,1 +1,239 @@
-//! To be written.
+//! The queue: which event runs next, and which is refused.
+//!
+//! Owns order, lanes, slots and depth. It has no clock, no I/O and no locks: whoever owns it passes the time in, calls
+//! [`Queue::next`] after every [`Queue::accept`] and [`Queue::finish`] until it returns nothing, and runs what comes
+//! out. With one slot it is the fully sequential queue of the requirement texts.
+//!
+//! An event that could start at once holds its slot already and does not count as waiting, so that what is accepted and
+//! refused does not depend on how soon `next` is called. `tests::every_answer_is_that_of_the_naive_model` pins all of
+//! this over random histories.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::config::{BusyPolicy, Config};
+use crate::event::{Event, EventKind, Lane, NewEvent, Sequence};
+
+/// Bounds of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Slots: events that run at the same time. Zero counts as one.
+    pub max_concurrent: usize,
+    /// Events that may wait for a lane or a slot.
+    pub max_depth: usize,
+    /// What a message for an idle lane gets while all slots are taken.
+    pub busy_policy: BusyPolicy,
+}
+
+impl From<&Config> for Limits {
+    fn from(config: &Config) -> Self {
+        Self { max_concurrent: config.max_concurrent_queries, max_depth: config.max_queue_depth, busy_policy: config.busy_policy }
+    }
+}
+
+/// Why an event was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// A message for an idle lane while all slots are taken, with [`BusyPolicy::Reject`].
+    #[error("all {slots} slots are taken")]
+    Busy {
+        /// How many there are.
+        slots: usize,
+    },
+    /// As many events wait as may wait.
+    #[error("{depth} events are waiting already")]
+    Full {
+        /// Events waiting for a lane or a slot.
+        depth: usize,
+    },
+    /// Intake was closed.
+    #[error("the gateway is shutting down")]
+    ShuttingDown,
+}
+
+/// A lane that has something waiting or running; others are not kept.
+#[derive(Debug, Default)]
+struct LaneState {
+    running: Option<Sequence>,
+    waiting: BTreeSet<Sequence>,
+}
+
+/// The state of the queue. Every operation costs at most the logarithm of what waits, unless it says otherwise.
+#[derive(Debug)]
+pub struct Queue {
+    limits: Limits,
+    last: Sequence,
+    closed: bool,
+    waiting: BTreeMap<Sequence, Event>,
+    running: BTreeMap<Sequence, Lane>,
+    lanes: HashMap<Lane, LaneState>,
+    /// The first waiting event of every lane in which nothing runs.
+    ready: BTreeSet<Sequence>,
+}
+
+impl Queue {
+    /// Makes an empty, open queue.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits: Limits { max_concurrent: limits.max_concurrent.max(1), ..limits },
+            last: 0,
+            closed: false,
+            waiting: BTreeMap::new(),
+            running: BTreeMap::new(),
+            lanes: HashMap::new(),
+            ready: BTreeSet::new(),
+        }
+    }
+
+    /// Takes an event in and returns it with its sequence number (from 1 up) and `now_ms`, milliseconds since 1970.
+    ///
+    /// An event that could start at once is never refused while the queue is open.
+    ///
+    /// # Errors
+    /// [`Rejection`]; the queue is unchanged and no sequence number is used up. `Busy` comes before `Full`.
+    pub fn accept(&mut self, event: NewEvent, now_ms: i64) -> Result<Event, Rejection> {
+        if self.closed {
+            return Err(Rejection::ShuttingDown);
+        }
+        let idle_lane = !self.lanes.contains_key(&event.lane);
+        let slots = self.limits.max_concurrent;
+        let taken = self.running.len() + self.ready.len() >= slots;
+        if taken || !idle_lane {
+            if idle_lane && event.kind == EventKind::Message && self.limits.busy_policy == BusyPolicy::Reject {
+                return Err(Rejection::Busy { slots });
+            }
+            let depth = self.depth();
+            if depth >= self.limits.max_depth {
+                return Err(Rejection::Full { depth });
+            }
+        }
+        self.last += 1;
+        let NewEvent { kind, lane, origin, author, prompt } = event;
+        let event = Event { sequence: self.last, accepted_ms: now_ms, kind, lane, origin, author, prompt };
+        self.lanes.entry(event.lane.clone()).or_default().waiting.insert(event.sequence);
+        if idle_lane {
+            self.ready.insert(event.sequence);
+        }
+        self.waiting.insert(event.sequence, event.clone());
+        Ok(event)
+    }
+
+    /// Hands out the oldest event whose lane is free, while a slot is free. It holds both until [`Queue::finish`].
+    ///
+    /// Not an iterator: what it returns depends on what was finished in between.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<Event> {
+        if self.running.len() >= self.limits.max_concurrent {
+            return None;
+        }
+        let sequence = self.ready.pop_first()?;
+        let event = self.waiting.remove(&sequence).expect("what is ready waits");
+        let lane = self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
+        lane.waiting.remove(&sequence);
+        lane.running = Some(sequence);
+        self.running.insert(sequence, event.lane.clone());
+        Some(event)
+    }
+
+    /// Frees the lane and the slot of a running event; returns whether there was one.
+    pub fn finish(&mut self, sequence: Sequence) -> bool {
+        let Some(lane) = self.running.remove(&sequence) else { return false };
+        if let Some(state) = self.lanes.get_mut(&lane) {
+            state.running = None;
+            match state.waiting.first() {
+                Some(first) => self.ready.insert(*first),
+                None => self.lanes.remove(&lane).is_some(),
+            };
+        }
+        true
+    }
+
+    /// Takes a waiting event out. None when it is not waiting (any more).
+    pub fn cancel(&mut self, sequence: Sequence) -> Option<Event> {
+        let event = self.waiting.remove(&sequence)?;
+        let state = self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
+        state.waiting.remove(&sequence);
+        let was_ready = self.ready.remove(&sequence);
+        match state.waiting.first() {
+            Some(first) if was_ready => {
+                self.ready.insert(*first);
+            }
+            None if state.running.is_none() => {
+                self.lanes.remove(&event.lane);
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+
+    /// Takes everything out that waits in a lane, oldest first. What runs there goes on.
+    pub fn cancel_waiting(&mut self, lane: &Lane) -> Vec<Event> {
+        let waiting: Vec<Sequence> = self.lanes.get(lane).into_iter().flat_map(|state| state.waiting.iter().copied()).collect();
+        waiting.into_iter().filter_map(|sequence| self.cancel(sequence)).collect()
+    }
+
+    /// Stops intake for good. What waits still comes out of [`Queue::next`], or of [`Queue::drain_waiting`].
+    ///
+    /// Events that belong to the shutdown itself have to be accepted before.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Takes everything out that waits, oldest first. What runs goes on.
+    pub fn drain_waiting(&mut self) -> Vec<Event> {
+        self.ready.clear();
+        self.lanes.retain(|_, state| {
+            state.waiting.clear();
+            state.running.is_some()
+        });
+        std::mem::take(&mut self.waiting).into_values().collect()
+    }
+
+    /// How many events of its lane come before a waiting one, the running one included. None when it is not waiting.
+    ///
+    /// Costs as much as the answer is large.
+    #[must_use]
+    pub fn position(&self, sequence: Sequence) -> Option<usize> {
+        let state = self.lanes.get(&self.waiting.get(&sequence)?.lane)?;
+        Some(state.waiting.range(..sequence).count() + usize::from(state.running.is_some()))
+    }
+
+    /// Events accepted and not yet handed out.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Events handed out and not yet finished.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Whether something waits or runs in a lane.
+    #[must_use]
+    pub fn lane_busy(&self, lane: &Lane) -> bool {
+        self.lanes.contains_key(lane)
+    }
+
+    /// The running event of a lane.
+    #[must_use]
+    pub fn running_in(&self, lane: &Lane) -> Option<Sequence> {
+        self.lanes.get(lane)?.running
+    }
+
+    /// Whether nothing waits and nothing runs.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// Events that no free slot is waiting for.
+    fn depth(&self) -> usize {
+        let free = self.limits.max_concurrent - self.running.len();
+        self.waiting.len() - free.min(self.ready.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

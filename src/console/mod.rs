@@ -1,1 +1,10 @@
-//! To be written.
+//! The terminal: prompts in, streamed answers out.
+//!
+//! On a terminal, text is printed as it comes and lines typed meanwhile wait their turn; otherwise one prompt is read,
+//! answered and printed after the other, so that it can be scripted. Owns stdin and stdout; decides nothing about turns.
+
+mod outlet;
+mod session;
+
+pub use outlet::Console;
+pub use session::{Leave, run};

@@ -1,7 +1,19 @@
 //! One turn: from a prompt to exactly one outcome.
+//!
+//! [`run`] drives a guest and its agent's process; the ports it needs are [`Backend`]/[`Guest`] and [`Launcher`].
 
+mod driver;
+mod ending;
+mod guard;
 mod guest;
+mod host;
 mod launch;
+mod plan;
+pub mod recording;
 
+pub use driver::{StopReason, TurnRequest, run};
+pub use ending::{Ending, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
+pub use host::{BASE_VARIABLES, Host};
 pub use launch::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
+pub use plan::{ARGUMENT_LIMIT, PlanFault};

@@ -1,0 +1,58 @@
+//! Throughput of the pure queue; the goal is at least 100,000 events a second.
+
+use aetheel::config::BusyPolicy;
+use aetheel::event::{EventKind, Lane, NewEvent, Origin};
+use aetheel::queue::{Limits, Queue};
+use divan::Bencher;
+use divan::counter::ItemsCount;
+
+const EVENTS: usize = 10_000;
+
+fn main() {
+    divan::main();
+}
+
+/// Accept, hand out and finish every event, with so many lanes, everything waiting at first.
+#[divan::bench(args = [1, 10, 100, 10_000])]
+fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
+    let limits = Limits { max_concurrent: 5, max_depth: EVENTS, busy_policy: BusyPolicy::Queue };
+    bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
+        let mut queue = Queue::new(limits);
+        for n in 0..EVENTS as u64 {
+            let event = NewEvent {
+                kind: EventKind::Message,
+                lane: Lane::Channel(n % lanes),
+                origin: Origin::Message { channel: n % lanes, message: n },
+                author: None,
+                prompt: "a prompt of ordinary length".to_owned(),
+            };
+            queue.accept(event, n as i64).expect("there is room for all");
+        }
+        while let Some(event) = queue.next() {
+            queue.finish(event.sequence);
+        }
+        queue
+    });
+}
+
+/// The usual life: an event comes in while others run, is handed out at once and finished.
+#[divan::bench]
+fn pass_through(bencher: Bencher<'_, '_>) {
+    let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
+    bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
+        let mut queue = Queue::new(limits);
+        for n in 0..EVENTS as u64 {
+            let event = NewEvent {
+                kind: EventKind::Message,
+                lane: Lane::Channel(n % 100),
+                origin: Origin::Message { channel: n % 100, message: n },
+                author: None,
+                prompt: String::new(),
+            };
+            queue.accept(event, n as i64).expect("a slot is free");
+            let event = queue.next().expect("its lane is free");
+            queue.finish(event.sequence);
+        }
+        queue
+    });
+}

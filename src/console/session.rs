@@ -1,0 +1,163 @@
+//! Reading prompts and commands.
+
+use std::io::{BufRead, IsTerminal, Write as _};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::outlet::{Console, Shared};
+use crate::dispatch::Dispatcher;
+use crate::event::{EventKind, Lane, NewEvent, Origin};
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// End of input, `/quit`, or Ctrl-C twice.
+    Done {
+        /// Prompts that were not answered well.
+        failed: u32,
+    },
+    /// SIGTERM.
+    Terminated,
+}
+
+const HELP: &str = "\
+/reset           forget the conversation
+/backend [NAME]  show or choose who answers
+/stop            stop the answer (so does Ctrl-C)
+/help            this
+/quit            leave (so does Ctrl-D)
+Anything else is a prompt; begin it with a blank if it should start with `/`.";
+
+/// Runs a session until the input ends and every prompt is answered. Does not shut the dispatcher down.
+///
+/// # Errors
+/// When signals cannot be listened to.
+pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<Leave> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut session = Session { dispatcher, shared: console.shared(), submitted: 0, failed: 0 };
+    let mut answers = session.shared.answers.subscribe();
+    let mut lines = read_lines();
+    if session.shared.live {
+        session.shared.aside(&format!("aetheel console · {} · /help for commands", dispatcher.backend_of(&Lane::Console)));
+        session.shared.prompt();
+    }
+    let (mut open, mut leaving) = (true, false);
+    while open || session.waiting() {
+        // Scripted, a line is read only when the one before is answered, so that a long script fills no queue.
+        let reading = open && (session.shared.live || !session.waiting());
+        tokio::select! {
+            line = lines.recv(), if reading => {
+                leaving = false;
+                open = match line {
+                    Some(line) => session.take(&line).await,
+                    None => false,
+                };
+            }
+            _ = answers.changed() => if open && !session.waiting() {
+                session.shared.prompt();
+            },
+            _ = interrupt.recv() => {
+                if dispatcher.stop(&Lane::Console) {
+                    leaving = false;
+                } else if leaving || !session.shared.live {
+                    break;
+                } else {
+                    leaving = true;
+                    session.shared.print("\n");
+                    session.shared.aside("Ctrl-C again or Ctrl-D to leave");
+                    session.shared.prompt();
+                }
+            }
+            _ = terminate.recv() => return Ok(Leave::Terminated),
+        }
+    }
+    let failed = session.failed + session.shared.answers.borrow().failed;
+    Ok(Leave::Done { failed })
+}
+
+struct Session<'a> {
+    dispatcher: &'a Dispatcher,
+    shared: Arc<Shared>,
+    /// Prompts accepted.
+    submitted: u32,
+    /// Lines that never became prompts and should have.
+    failed: u32,
+}
+
+impl Session<'_> {
+    fn waiting(&self) -> bool {
+        self.shared.answers.borrow().all < self.submitted
+    }
+
+    /// Deals with one line; false ends the session.
+    async fn take(&mut self, line: &str) -> bool {
+        let mut words = line.split_whitespace();
+        let command = if line.starts_with('/') { words.next() } else { None };
+        let said = match command {
+            Some("/quit" | "/exit") => return false,
+            Some("/help") => Ok(HELP.to_owned()),
+            Some("/reset") => self.dispatcher.reset(&Lane::Console).await.map(|_| "the conversation is forgotten".to_owned()),
+            Some("/stop") if self.dispatcher.stop(&Lane::Console) => return true,
+            Some("/stop") => Ok("nothing is running".to_owned()),
+            Some("/backend") => match words.next() {
+                None => {
+                    let current = self.dispatcher.backend_of(&Lane::Console);
+                    Ok(format!("{current} of {}", self.dispatcher.backend_names().join(", ")))
+                }
+                Some(name) => self.dispatcher.choose_backend(&Lane::Console, name).await.map(|()| format!("{name} answers from now on")),
+            },
+            Some(other) => Err(format!("{other} is no command; /help lists them, a leading blank makes it a prompt")),
+            None if line.trim().is_empty() => Ok(String::new()),
+            None => match self.submit(line) {
+                // The `>` comes back with the answer.
+                Ok(()) => return true,
+                Err(rejection) => Err(rejection),
+            },
+        };
+        match said {
+            Ok(text) if text.is_empty() => {}
+            Ok(text) => self.shared.aside(&text),
+            Err(error) => {
+                self.failed += 1;
+                self.shared.aside(&format!("✗ {error}"));
+            }
+        }
+        if !self.waiting() {
+            self.shared.prompt();
+        }
+        true
+    }
+
+    fn submit(&mut self, line: &str) -> Result<(), String> {
+        let (kind, lane, origin) = (EventKind::Message, Lane::Console, Origin::Console);
+        self.dispatcher.submit(NewEvent { kind, lane, origin, author: None, prompt: line.to_owned() }).map_err(|reason| reason.to_string())?;
+        self.submitted += 1;
+        Ok(())
+    }
+}
+
+/// Lines of stdin, read on a thread of their own: a blocked read must not hold the program's end up.
+fn read_lines() -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel(16);
+    let spawned = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
+        let stdin = std::io::stdin().lock();
+        for line in stdin.split(b'\n') {
+            let Ok(line) = line else { break };
+            let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
+            if sender.blocking_send(line).is_err() {
+                break;
+            }
+        }
+        if std::io::stdin().is_terminal() {
+            // Ctrl-D leaves the cursor behind the prompt.
+            let _ = writeln!(std::io::stdout());
+        }
+    });
+    if let Err(error) = spawned {
+        tracing::error!(%error, "cannot read stdin");
+    }
+    receiver
+}

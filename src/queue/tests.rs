@@ -1,0 +1,289 @@
+#![allow(clippy::unwrap_used)] // a test that panics says what is wrong
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::Origin;
+
+fn event(kind: EventKind, lane: u64) -> NewEvent {
+    NewEvent { kind, lane: Lane::Channel(lane), origin: Origin::Internal, author: None, prompt: String::new() }
+}
+
+fn message(lane: u64) -> NewEvent {
+    event(EventKind::Message, lane)
+}
+
+fn queue(max_concurrent: usize, max_depth: usize, busy_policy: BusyPolicy) -> Queue {
+    Queue::new(Limits { max_concurrent, max_depth, busy_policy })
+}
+
+fn accept(queue: &mut Queue, event: NewEvent) -> Sequence {
+    queue.accept(event, 0).unwrap().sequence
+}
+
+#[test]
+fn a_prompt_waits_in_a_busy_lane_and_is_turned_away_from_a_new_one() {
+    let mut queue = queue(1, 10, BusyPolicy::Reject);
+    let first = accept(&mut queue, message(1));
+    assert_eq!(queue.next().unwrap().sequence, first);
+    let second = accept(&mut queue, message(1));
+    assert_eq!(queue.position(second), Some(1));
+    assert_eq!(queue.accept(message(2), 0), Err(Rejection::Busy { slots: 1 }));
+    assert!(queue.next().is_none(), "the lane is busy");
+    assert!(queue.finish(first));
+    assert_eq!(queue.next().unwrap().sequence, second);
+}
+
+#[test]
+fn timers_wait_where_people_are_told_to_come_back() {
+    let mut queue = queue(1, 2, BusyPolicy::Reject);
+    accept(&mut queue, message(1));
+    queue.next().unwrap();
+    for (lane, kind) in [(2, EventKind::Heartbeat), (3, EventKind::Webhook)] {
+        accept(&mut queue, event(kind, lane));
+    }
+    assert_eq!(queue.accept(event(EventKind::Cron, 4), 0), Err(Rejection::Full { depth: 2 }));
+    assert_eq!(queue.accept(message(4), 0), Err(Rejection::Busy { slots: 1 }), "busy comes before full");
+}
+
+#[test]
+fn with_one_slot_and_waiting_allowed_it_is_a_plain_fifo() {
+    let mut queue = queue(1, 100, BusyPolicy::Queue);
+    let accepted: Vec<Sequence> = (0..20).map(|n| accept(&mut queue, message(n * 7 % 5))).collect();
+    let mut seen = Vec::new();
+    while let Some(event) = queue.next() {
+        assert!(queue.next().is_none(), "two at once");
+        seen.push(event.sequence);
+        assert!(queue.finish(event.sequence));
+    }
+    assert_eq!(seen, accepted);
+    assert!(queue.is_idle());
+}
+
+#[test]
+fn the_answer_does_not_depend_on_how_soon_events_are_handed_out() {
+    for prompt in [true, false] {
+        let mut queue = queue(2, 1, BusyPolicy::Reject);
+        let mut answers = Vec::new();
+        for lane in [1, 2, 3, 1, 2] {
+            answers.push(queue.accept(message(lane), 0).map(|event| event.sequence));
+            while prompt && queue.next().is_some() {}
+        }
+        assert_eq!(answers, [Ok(1), Ok(2), Err(Rejection::Busy { slots: 2 }), Ok(3), Err(Rejection::Full { depth: 1 })]);
+    }
+}
+
+#[test]
+fn a_closed_queue_takes_nothing_and_hands_out_what_it_has() {
+    let mut queue = queue(2, 10, BusyPolicy::Queue);
+    for _ in 0..3 {
+        accept(&mut queue, message(1));
+    }
+    queue.close();
+    assert_eq!(queue.accept(message(1), 0), Err(Rejection::ShuttingDown));
+    assert_eq!(queue.next().unwrap().sequence, 1);
+    assert_eq!(queue.drain_waiting().iter().map(|event| event.sequence).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!((queue.waiting(), queue.running()), (0, 1));
+    assert!(queue.finish(1) && queue.is_idle() && !queue.lane_busy(&Lane::Channel(1)));
+}
+
+#[test]
+fn time_and_sequence_are_put_on_at_acceptance() {
+    let mut queue = queue(1, 10, BusyPolicy::Queue);
+    let event = queue.accept(message(1), 1_234).unwrap();
+    assert_eq!((event.sequence, event.accepted_ms), (1, 1_234));
+    assert!(!queue.finish(1), "it is not running yet");
+    assert!(queue.cancel(1).is_some() && queue.cancel(1).is_none());
+    assert_eq!(queue.accept(message(1), 1).unwrap().sequence, 2, "numbers are never used again");
+}
+
+/// The dispatcher has to keep up with more than any Discord can send; the release figure is in `benches/queue.rs`.
+#[test]
+fn even_an_unoptimised_build_turns_over_ten_thousand_events_a_second() {
+    let mut queue = queue(5, 1_000, BusyPolicy::Queue);
+    let started = Instant::now();
+    let rounds = 50;
+    for _ in 0..rounds {
+        for lane in 0..1_000 {
+            accept(&mut queue, message(lane % 100));
+        }
+        while let Some(event) = queue.next() {
+            queue.finish(event.sequence);
+        }
+    }
+    let rate = f64::from(rounds) * 1_000.0 / started.elapsed().as_secs_f64();
+    println!("{rate:.0} events/s");
+    assert!(rate > 10_000.0, "{rate:.0} events/s");
+}
+
+/// What the queue should do, said as plainly as possible: lists and linear searches.
+mod model {
+    use super::*;
+
+    pub struct Model {
+        pub limits: Limits,
+        pub closed: bool,
+        pub last: Sequence,
+        pub waiting: Vec<(Sequence, u64)>,
+        pub running: Vec<(Sequence, u64)>,
+    }
+
+    impl Model {
+        /// What would run if everything that can start were started now.
+        fn settled(&self) -> (Vec<(Sequence, u64)>, Vec<(Sequence, u64)>) {
+            let (mut running, mut waiting) = (self.running.clone(), Vec::new());
+            for &(sequence, lane) in &self.waiting {
+                if running.len() < self.limits.max_concurrent && running.iter().all(|other| other.1 != lane) {
+                    running.push((sequence, lane));
+                } else {
+                    waiting.push((sequence, lane));
+                }
+            }
+            (running, waiting)
+        }
+
+        pub fn accept(&mut self, kind: EventKind, lane: u64) -> Result<Sequence, Rejection> {
+            if self.closed {
+                return Err(Rejection::ShuttingDown);
+            }
+            let (running, waiting) = self.settled();
+            let idle = running.iter().chain(&waiting).all(|other| other.1 != lane);
+            let slots = self.limits.max_concurrent;
+            if !(idle && running.len() < slots) {
+                if idle && kind == EventKind::Message && self.limits.busy_policy == BusyPolicy::Reject {
+                    return Err(Rejection::Busy { slots });
+                }
+                if waiting.len() >= self.limits.max_depth {
+                    return Err(Rejection::Full { depth: waiting.len() });
+                }
+            }
+            self.last += 1;
+            self.waiting.push((self.last, lane));
+            Ok(self.last)
+        }
+
+        pub fn next(&mut self) -> Option<Sequence> {
+            if self.running.len() >= self.limits.max_concurrent {
+                return None;
+            }
+            let at = self.waiting.iter().position(|&(_, lane)| self.running.iter().all(|other| other.1 != lane))?;
+            let taken = self.waiting.remove(at);
+            self.running.push(taken);
+            Some(taken.0)
+        }
+
+        pub fn remove(list: &mut Vec<(Sequence, u64)>, sequence: Sequence) -> bool {
+            let before = list.len();
+            list.retain(|entry| entry.0 != sequence);
+            list.len() < before
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Accept(EventKind, u64),
+    Next,
+    Finish(Sequence),
+    Cancel(Sequence),
+    CancelLane(u64),
+    Drain,
+    Close,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let kind = prop_oneof![4 => Just(EventKind::Message), 1 => Just(EventKind::Heartbeat), 1 => Just(EventKind::Hook)];
+    prop_oneof![
+        40 => (kind, 0..6_u64).prop_map(|(kind, lane)| Step::Accept(kind, lane)),
+        30 => Just(Step::Next),
+        25 => (1..60_u64).prop_map(Step::Finish),
+        5 => (1..60_u64).prop_map(Step::Cancel),
+        2 => (0..6_u64).prop_map(Step::CancelLane),
+        1 => Just(Step::Drain),
+        1 => Just(Step::Close),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_answer_is_that_of_the_naive_model(
+        max_concurrent in 1..5_usize,
+        max_depth in 0..6_usize,
+        reject: bool,
+        steps in prop::collection::vec(step(), 1..150),
+    ) {
+        let busy_policy = if reject { BusyPolicy::Reject } else { BusyPolicy::Queue };
+        let limits = Limits { max_concurrent, max_depth, busy_policy };
+        let mut queue = Queue::new(limits);
+        let mut model = model::Model { limits, closed: false, last: 0, waiting: Vec::new(), running: Vec::new() };
+        let (mut accepted, mut gone) = (HashSet::new(), HashSet::new());
+        let mut last_in_lane = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Accept(kind, lane) => {
+                    let answer = queue.accept(event(kind, lane), 0).map(|event| event.sequence);
+                    prop_assert_eq!(answer, model.accept(kind, lane));
+                    if let Ok(sequence) = answer {
+                        prop_assert!(accepted.iter().all(|earlier| *earlier < sequence), "not increasing");
+                        accepted.insert(sequence);
+                    }
+                }
+                Step::Next => {
+                    let event = queue.next();
+                    prop_assert_eq!(event.as_ref().map(|event| event.sequence), model.next());
+                    if let Some(event) = event {
+                        prop_assert!(gone.insert(event.sequence), "handed out twice");
+                        let before = last_in_lane.insert(event.lane.clone(), event.sequence);
+                        prop_assert!(before < Some(event.sequence), "lane order broken");
+                        prop_assert_eq!(queue.running_in(&event.lane), Some(event.sequence));
+                    }
+                }
+                Step::Finish(sequence) => {
+                    prop_assert_eq!(queue.finish(sequence), model::Model::remove(&mut model.running, sequence));
+                }
+                Step::Cancel(sequence) => {
+                    let was = model::Model::remove(&mut model.waiting, sequence);
+                    prop_assert_eq!(queue.cancel(sequence).is_some(), was);
+                    if was { prop_assert!(gone.insert(sequence)); }
+                }
+                Step::CancelLane(lane) => {
+                    for event in queue.cancel_waiting(&Lane::Channel(lane)) {
+                        prop_assert!(model::Model::remove(&mut model.waiting, event.sequence) && gone.insert(event.sequence));
+                    }
+                    prop_assert!(model.waiting.iter().all(|entry| entry.1 != lane));
+                }
+                Step::Drain => {
+                    let drained: Vec<Sequence> = queue.drain_waiting().into_iter().map(|event| event.sequence).collect();
+                    let expected: Vec<Sequence> = model.waiting.drain(..).map(|entry| entry.0).collect();
+                    prop_assert_eq!(&drained, &expected);
+                    for sequence in drained { prop_assert!(gone.insert(sequence)); }
+                }
+                Step::Close => { queue.close(); model.closed = true; }
+            }
+            prop_assert_eq!((queue.waiting(), queue.running()), (model.waiting.len(), model.running.len()));
+            prop_assert!(queue.running() <= max_concurrent, "more than the slots");
+            for lane in 0..6 {
+                let known = model.running.iter().chain(&model.waiting).any(|entry| entry.1 == lane);
+                prop_assert_eq!(queue.lane_busy(&Lane::Channel(lane)), known);
+                prop_assert!(model.running.iter().filter(|entry| entry.1 == lane).count() <= 1, "two turns in a lane");
+            }
+            for &(sequence, lane) in &model.waiting {
+                let before = model.running.iter().chain(&model.waiting).filter(|other| other.1 == lane && other.0 < sequence).count();
+                prop_assert_eq!(queue.position(sequence), Some(before));
+            }
+        }
+        // Whatever happened: what is left comes out, once each.
+        while !queue.is_idle() {
+            while let Some(event) = queue.next() { prop_assert!(gone.insert(event.sequence)); }
+            let running: Vec<Sequence> = queue.running.keys().copied().collect();
+            prop_assert!(!running.is_empty(), "stuck");
+            for sequence in running { queue.finish(sequence); }
+        }
+        prop_assert_eq!(gone, accepted);
+    }
+}

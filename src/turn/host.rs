@@ -1,0 +1,124 @@
+//! What the operator decided about running agents, in the form a turn needs it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::agent::Descriptor;
+use crate::agent::descriptor::Credential;
+
+/// Variables every agent gets where the gateway has them: enough to find programs, homes, certificates and proxies.
+pub const BASE_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
+/// How agents are run here.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The gateway's own environment at start, secrets of its own removed.
+    pub variables: HashMap<String, String>,
+    /// Names of further variables agents get.
+    pub further_variables: Vec<String>,
+    /// Programs that are not simply looked up in `PATH`, by backend and declared name.
+    pub programs: HashMap<(String, String), PathBuf>,
+    /// What version probes said, by backend.
+    pub agent_versions: HashMap<String, String>,
+    /// Put before the program.
+    pub wrapper: Vec<String>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Agent time of a turn.
+    pub query_timeout: Duration,
+    /// Longest silence.
+    pub idle_timeout: Option<Duration>,
+    /// Between the steps of the stop ladder.
+    pub stop_grace: Duration,
+    /// Tool rounds of agents that have no limit of their own.
+    pub max_turns: u32,
+    /// Longest line, bytes.
+    pub line_limit: usize,
+    /// Output of a run, bytes.
+    pub output_limit: u64,
+}
+
+impl Host {
+    /// The environment an agent gets before what its guest sets: base list, the operator's further names, and what the
+    /// descriptor declares (credentials, `environment.pass`).
+    #[must_use]
+    pub fn environment(&self, descriptor: &Descriptor) -> Vec<(String, String)> {
+        let credentials = descriptor.credentials.iter().filter_map(|credential| match credential {
+            Credential::Variable(name) => Some(name.as_str()),
+            Credential::File(_) => None,
+        });
+        let mut names: Vec<&str> = BASE_VARIABLES
+            .iter()
+            .copied()
+            .chain(self.further_variables.iter().map(String::as_str))
+            .chain(descriptor.environment.pass.iter().map(String::as_str))
+            .chain(credentials)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().filter_map(|name| self.variables.get(name).map(|value| (name.to_owned(), value.clone()))).collect()
+    }
+
+    /// The program a backend's declared name stands for.
+    #[must_use]
+    pub fn program(&self, backend: &str, name: &str) -> PathBuf {
+        self.programs.get(&(backend.to_owned(), name.to_owned())).cloned().unwrap_or_else(|| PathBuf::from(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_listed_variables_reach_an_agent() {
+        let descriptor = Descriptor::parse(
+            r#"{"name":"x","version":"1","programs":[{"name":"x"}],"environment":{"pass":["X_URL"]},"credentials":[{"variable":"X_KEY"}]}"#,
+        )
+        .expect("valid");
+        let variables = ["PATH", "X_URL", "X_KEY", "EXTRA", "DISCORD_BOT_TOKEN", "AWS_SECRET_ACCESS_KEY"];
+        let host = Host {
+            variables: variables.iter().map(|name| ((*name).to_owned(), format!("value of {name}"))).collect(),
+            further_variables: vec!["EXTRA".into()],
+            programs: HashMap::new(),
+            agent_versions: HashMap::new(),
+            wrapper: vec![],
+            cwd: "/".into(),
+            query_timeout: Duration::ZERO,
+            idle_timeout: None,
+            stop_grace: Duration::ZERO,
+            max_turns: 1,
+            line_limit: 1,
+            output_limit: 1,
+        };
+        let names: Vec<String> = host.environment(&descriptor).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["EXTRA", "PATH", "X_KEY", "X_URL"]);
+    }
+}

@@ -1,0 +1,378 @@
+//! Recordings: everything that went into a guest and came out, one JSON object a line.
+//!
+//! Owns the files below `RECORDINGS_DIR` and one writer thread, so that a slow disk never holds a turn up: when the
+//! thread falls behind, lines are dropped and the next one says how many. The format is described in
+//! `docs/recordings.md` and pinned by `a_recording_reads_back`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{Action, Input, TimedInput};
+use crate::redact::Redactor;
+
+/// Version of the format; a reader refuses a higher one.
+pub const FORMAT: u32 = 1;
+
+/// Lines that may wait for the disk over all turns.
+const BACKLOG: usize = 20_000;
+
+/// The first line of a recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Header {
+    /// [`FORMAT`].
+    pub aetheel_recording: u32,
+    /// The turn's correlation id.
+    pub turn: String,
+    /// The event's sequence number.
+    pub event: u64,
+    /// The event's lane.
+    pub lane: String,
+    /// Name of the backend.
+    pub backend: String,
+    /// Version the backend's descriptor tells.
+    pub backend_version: String,
+    /// Which load of it, and the component's SHA-256.
+    pub generation: u32,
+    /// SHA-256 of the component.
+    pub digest: String,
+    /// What the agent's version probe said.
+    pub agent_version: Option<String>,
+    /// RFC 3339.
+    pub started: String,
+}
+
+/// Any further line. `t` is milliseconds since the link was opened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Milliseconds since the link was opened.
+    pub t: f64,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What a line of a recording tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// An input, as the guest got it.
+    In(Input),
+    /// An action, as the guest gave it.
+    Out(Action),
+    /// What the host made of a `spawn`: program and arguments, names of the environment's variables.
+    Launch {
+        /// With the wrapper, if any.
+        command: Vec<String>,
+        /// Names only.
+        environment: Vec<String>,
+        /// Working directory.
+        cwd: String,
+    },
+    /// What the host did by itself, for example stopping the agent.
+    Host(String),
+    /// How the turn ended, in the host's words; always the last line.
+    Ending(String),
+    /// Lines lost before this one because the disk was too slow.
+    Lost(u64),
+}
+
+/// [`What::In`] without a copy of the input.
+#[derive(Serialize)]
+struct InLine<'a> {
+    t: f64,
+    #[serde(rename = "in")]
+    input: &'a Input,
+}
+
+/// [`What::Out`] without a copy of the action.
+#[derive(Serialize)]
+struct OutLine<'a> {
+    t: f64,
+    #[serde(rename = "out")]
+    action: &'a Action,
+}
+
+enum Message {
+    Line(PathBuf, String),
+    Close(PathBuf),
+    Flush(SyncSender<()>),
+}
+
+/// Writes recordings. Cheap to clone.
+#[derive(Clone)]
+pub struct Recorder {
+    folder: PathBuf,
+    redactor: Redactor,
+    sender: SyncSender<Message>,
+}
+
+impl Recorder {
+    /// Starts the writer thread. The folder is made on the first recording, readable by the owner only.
+    #[must_use]
+    pub fn new(folder: PathBuf, redactor: Redactor) -> Self {
+        let (sender, receiver) = mpsc::sync_channel(BACKLOG);
+        let spawned = std::thread::Builder::new().name("recordings".to_owned()).spawn(move || write_all(&receiver));
+        if let Err(error) = spawned {
+            tracing::error!(%error, "cannot start the recordings thread; nothing is recorded");
+        }
+        Self { folder, redactor, sender }
+    }
+
+    /// Begins the recording of a turn.
+    #[must_use]
+    pub fn begin(&self, header: &Header) -> Recording {
+        let day = header.started.get(..10).unwrap_or("undated");
+        let path = self.folder.join(day).join(format!("{}.jsonl", header.turn));
+        let mut recording = Recording { recorder: self.clone(), path, opened: Instant::now(), lost: 0 };
+        recording.send(header);
+        recording
+    }
+
+    /// Blocks until everything recorded so far is with the operating system. Not for async workers.
+    pub fn flush(&self) {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        if self.sender.send(Message::Flush(sender)).is_ok() {
+            // An error means that the thread is gone; there is nothing left to wait for.
+            let _ = receiver.recv();
+        }
+    }
+}
+
+/// The recording of one turn; closed when dropped.
+pub struct Recording {
+    recorder: Recorder,
+    path: PathBuf,
+    opened: Instant,
+    lost: u64,
+}
+
+impl Recording {
+    /// Milliseconds since the link was opened.
+    #[must_use]
+    pub fn now(&self) -> f64 {
+        // Whole microseconds: enough, and short in JSON.
+        (self.opened.elapsed().as_micros() as f64) / 1000.0
+    }
+
+    /// Adds an input.
+    pub fn input(&mut self, input: &TimedInput) {
+        self.line(input.at_ms, &InLine { t: input.at_ms, input: &input.input });
+    }
+
+    /// Adds an action.
+    pub fn action(&mut self, action: &Action) {
+        let t = self.now();
+        self.line(t, &OutLine { t, action });
+    }
+
+    /// Adds what the host did.
+    pub fn host(&mut self, what: What) {
+        let t = self.now();
+        self.line(t, &Entry { t, what });
+    }
+
+    /// Adds a line, or counts it as lost when the disk is too slow.
+    fn line(&mut self, t: f64, line: &impl Serialize) {
+        if self.lost > 0 && self.send(&Entry { t, what: What::Lost(self.lost) }) {
+            self.lost = 0;
+        }
+        if !self.send(line) {
+            self.lost += 1;
+        }
+    }
+
+    /// Where it is written.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn send(&mut self, line: &impl Serialize) -> bool {
+        let Ok(text) = serde_json::to_string(line) else { return false };
+        let message = Message::Line(self.path.clone(), self.recorder.redactor.clean(text));
+        !matches!(self.recorder.sender.try_send(message), Err(TrySendError::Full(_)))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // When even this does not fit, the file stays open until the program ends, which harms nobody.
+        let _ = self.recorder.sender.try_send(Message::Close(std::mem::take(&mut self.path)));
+    }
+}
+
+fn write_all(receiver: &mpsc::Receiver<Message>) {
+    let mut open: std::collections::HashMap<PathBuf, BufWriter<File>> = std::collections::HashMap::new();
+    let mut failed = false;
+    while let Ok(message) = receiver.recv() {
+        let result = match message {
+            Message::Line(path, line) => (|| {
+                let file = match open.entry(path) {
+                    std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                    std::collections::hash_map::Entry::Vacant(entry) => {
+                        let file = create(entry.key())?;
+                        entry.insert(BufWriter::with_capacity(64 << 10, file))
+                    }
+                };
+                file.write_all(line.as_bytes())?;
+                file.write_all(b"\n")
+            })(),
+            Message::Close(path) => open.remove(&path).map_or(Ok(()), |mut file| file.flush()),
+            Message::Flush(done) => {
+                let result = open.values_mut().try_for_each(Write::flush);
+                let _ = done.send(());
+                result
+            }
+        };
+        match result {
+            Ok(()) => failed = false,
+            // Said once a disturbance: a full disk fails every line.
+            Err(error) if !failed => {
+                failed = true;
+                tracing::warn!(%error, "cannot write recordings; check RECORDINGS_DIR and the disk");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn create(path: &Path) -> std::io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)
+}
+
+/// Reads a recording.
+///
+/// # Errors
+/// Names the line that is not a recording's.
+pub fn read(text: &str) -> Result<(Header, Vec<Entry>), String> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let (_, first) = lines.next().ok_or("the recording is empty")?;
+    let header: Header = serde_json::from_str(first).map_err(|error| format!("line 1 is not a recording's header: {error}"))?;
+    if header.aetheel_recording > FORMAT {
+        return Err(format!("the recording has format {}, this program reads up to {FORMAT}", header.aetheel_recording));
+    }
+    let entries = lines
+        .map(|(number, line)| serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1)))
+        .collect::<Result<_, _>>()?;
+    Ok((header, entries))
+}
+
+/// Removes recordings older than `max_age`, then the oldest ones until the rest is within `max_bytes`. Returns how many went.
+///
+/// # Errors
+/// When the folder cannot be listed. A single file that cannot be removed is skipped.
+pub fn prune(folder: &Path, max_age: Duration, max_bytes: u64, now: SystemTime) -> std::io::Result<usize> {
+    let mut files = Vec::new();
+    let days = match fs::read_dir(folder) {
+        Ok(days) => days,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    for day in days.flatten().filter(|day| day.path().is_dir()) {
+        for file in fs::read_dir(day.path())?.flatten() {
+            if let Ok(meta) = file.metadata()
+                && meta.is_file()
+                && file.path().extension().is_some_and(|extension| extension == "jsonl")
+            {
+                files.push((meta.modified().unwrap_or(now), meta.len(), file.path()));
+            }
+        }
+    }
+    files.sort();
+    let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+    let mut removed = 0;
+    for (modified, size, path) in files {
+        let old = now.duration_since(modified).is_ok_and(|age| age > max_age);
+        if !old && total <= max_bytes {
+            break;
+        }
+        if fs::remove_file(&path).is_ok() {
+            removed += 1;
+            total -= size;
+            if let Some(day) = path.parent() {
+                // Fails while other recordings of the day remain, as it should.
+                let _ = fs::remove_dir(day);
+            }
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{Line, Pipe};
+
+    fn header(turn: &str) -> Header {
+        Header {
+            aetheel_recording: FORMAT,
+            turn: turn.into(),
+            event: 1,
+            lane: "console".into(),
+            backend: "demo".into(),
+            backend_version: "1".into(),
+            generation: 1,
+            digest: "00".into(),
+            agent_version: None,
+            started: "2026-01-02T03:04:05Z".into(),
+        }
+    }
+
+    #[test]
+    fn a_recording_reads_back_without_its_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = "sk-canary-value".to_owned().into();
+        let recorder = Recorder::new(folder.path().to_owned(), Redactor::new([&secret]));
+        let mut recording = recorder.begin(&header("t1"));
+        let line = |text: &str| Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.into(), truncated: false });
+        recording.input(&TimedInput { at_ms: 1.5, input: line("my key is sk-canary-value\u{1F600}") });
+        recording.action(&Action::CloseStdin(1));
+        recording.host(What::Ending("completed".into()));
+        let path = recording.path().to_owned();
+        drop(recording);
+        recorder.flush();
+        let (read_header, entries) = read(&fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(read_header, header("t1"));
+        assert_eq!(entries[0], Entry { t: 1.5, what: What::In(line("my key is ***\u{1F600}")) });
+        assert_eq!(entries[1].what, What::Out(Action::CloseStdin(1)));
+        assert_eq!(entries[2].what, What::Ending("completed".into()));
+    }
+
+    #[test]
+    fn a_damaged_recording_names_its_line() {
+        assert!(read("").unwrap_err().contains("empty"));
+        assert!(read("{}").unwrap_err().contains("line 1"));
+        let good = serde_json::to_string(&header("t")).unwrap();
+        assert!(read(&format!("{good}\n{{\"t\":1,\"nonsense\":2}}")).unwrap_err().starts_with("line 2"));
+        assert!(read(&good.replace("\"aetheel-recording\":1", "\"aetheel-recording\":9")).unwrap_err().contains("format 9"));
+    }
+
+    #[test]
+    fn the_oldest_recordings_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = folder.path().join("2026-01-02");
+        fs::create_dir(&day).unwrap();
+        let now = SystemTime::now();
+        for (name, age) in [("old", 900), ("middle", 60), ("new", 10)] {
+            let path = day.join(format!("{name}.jsonl"));
+            fs::write(&path, [b'x'; 100]).unwrap();
+            File::open(&path).unwrap().set_modified(now - Duration::from_secs(age)).unwrap();
+        }
+        assert_eq!(prune(folder.path(), Duration::from_secs(600), 1000, now).unwrap(), 1);
+        assert_eq!(prune(folder.path(), Duration::from_secs(600), 150, now).unwrap(), 1);
+        assert!(day.join("new.jsonl").exists());
+        assert_eq!(prune(folder.path(), Duration::ZERO, 0, now).unwrap(), 1);
+        assert!(!day.exists(), "an empty day's folder goes too");
+        assert_eq!(prune(&folder.path().join("none"), Duration::ZERO, 0, now).unwrap(), 0);
+    }
+}
