@@ -1,1 +1,330 @@
-//! To be written.
+//! People in Discord: prompts come in by mention, reply, direct message and slash command; answers go out.
+//!
+//! Owns everything that is Discord's: the connection, its requests and their limits, what a message looks like. It
+//! decides nothing about turns, sessions or who may ask: [`Intake`], [`Gate`] and [`Seen`] do. serenity speaks the
+//! gateway and is named nowhere outside this folder; requests go through a client of our own (`rest.rs` says why).
+//! Pinned by `tests/discord.rs` against a local Discord that checks every request against Discord's own description.
+//!
+//! ```text
+//! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Intake
+//! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
+//! ```
+
+mod api;
+mod commands;
+mod gateway;
+mod handler;
+mod intake;
+mod interactions;
+mod limits;
+mod live;
+mod mention;
+mod reception;
+mod reply;
+mod rest;
+mod split_local;
+mod typing;
+mod wire;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+pub use intake::{Asker, Desk, Gate, Intake, Seen};
+
+use crate::config::Config;
+use crate::redact::Redactor;
+use api::Api;
+use gateway::Phase;
+use interactions::Interactions;
+use reception::{Reception, Recent};
+use rest::{Patience, Rest, RestError};
+
+/// What the adapter must know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The bot's token, without `Bot `.
+    pub token: SecretString,
+    /// Discord's address, without a trailing slash.
+    pub api_base: String,
+    /// Second name of `/ask` and, with `-reset`, of `/reset`.
+    pub command_alias: Option<String>,
+    /// Applied to everything that is sent.
+    pub redactor: Redactor,
+    /// Time limits.
+    pub windows: Windows,
+}
+
+impl Options {
+    /// Takes what the operator configured.
+    ///
+    /// # Errors
+    /// [`StartError::NoToken`].
+    pub fn from_config(config: &Config, redactor: Redactor) -> Result<Self, StartError> {
+        Ok(Self {
+            token: config.discord_bot_token.clone().ok_or(StartError::NoToken)?,
+            api_base: config.discord_api_base.clone(),
+            command_alias: config.command_alias.clone(),
+            redactor,
+            windows: Windows::default(),
+        })
+    }
+}
+
+/// Time limits; the defaults are right outside tests.
+#[derive(Clone, Debug)]
+pub struct Windows {
+    /// For a request that matters: one attempt, and all of them.
+    send: Patience,
+    /// After which a login that is not connected is replaced.
+    reconnect: Duration,
+    /// For which an interaction's token is used.
+    interaction: Duration,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self {
+            send: Patience::new(Duration::from_secs(30), Duration::from_secs(60)),
+            reconnect: Duration::from_secs(20),
+            interaction: Duration::from_secs(14 * 60),
+        }
+    }
+}
+
+impl Windows {
+    /// Sets how long a request is repeated: one attempt, and all of them together.
+    #[must_use]
+    pub fn send(mut self, attempt: Duration, total: Duration) -> Self {
+        self.send = Patience::new(attempt, total);
+        self
+    }
+
+    /// Sets after how long a login that is not connected is replaced.
+    #[must_use]
+    pub fn reconnect(mut self, after: Duration) -> Self {
+        self.reconnect = after;
+        self
+    }
+
+    /// Sets how long an interaction's token is used; Discord forgets it after 15 minutes.
+    #[must_use]
+    pub fn interaction(mut self, window: Duration) -> Self {
+        self.interaction = window;
+        self
+    }
+}
+
+/// Why the bot cannot work; each needs a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// None was configured.
+    #[error("`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot")]
+    NoToken,
+    /// What was configured cannot be one.
+    #[error(
+        "`DISCORD_BOT_TOKEN` does not look like a bot token: {0}\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
+    )]
+    BadToken(&'static str),
+    /// Discord does not know it.
+    #[error(
+        "discord refused `DISCORD_BOT_TOKEN`: it is wrong or was reset\nhint: make a new one at https://discord.com/developers/applications, your application, page Bot"
+    )]
+    TokenRefused,
+    /// Close codes 4013 and 4014.
+    #[error(
+        "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, none of them privileged; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
+    )]
+    Intents(u16),
+    /// No answer.
+    #[error("cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`")]
+    Unreachable {
+        /// The address.
+        base: String,
+        /// What happened last.
+        why: String,
+    },
+}
+
+/// Who the bot is.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    id: u64,
+    application: u64,
+    owners: Vec<u64>,
+    refusals: Mutex<HashMap<u64, Instant>>,
+}
+
+impl Identity {
+    /// Logs that somebody was not let in, once a minute for each.
+    fn log_refusal(&self, asker: &Asker, why: &str) {
+        let now = Instant::now();
+        let mut refusals = self.refusals.lock().expect("nothing panics under this lock");
+        refusals.retain(|_, at| now.duration_since(*at) < Duration::from_secs(60));
+        if refusals.insert(asker.user, now).is_none() {
+            info!(user = asker.user, channel = asker.channel, guild = asker.guild, why, "refused a discord user");
+        }
+    }
+}
+
+struct Inner {
+    options: Options,
+    api: Api,
+    identity: Arc<Identity>,
+    interactions: Arc<Interactions>,
+}
+
+/// A bot whose token is good. Delivers answers; hears nothing until it listens.
+#[derive(Clone)]
+pub struct Discord {
+    inner: Arc<Inner>,
+}
+
+impl Discord {
+    /// Checks the token, learns who the bot is and registers the slash commands. Dropping the future leaves nothing
+    /// behind.
+    ///
+    /// # Errors
+    /// [`StartError`]; takes a minute when Discord is not reachable.
+    pub async fn connect(options: Options) -> Result<Self, StartError> {
+        check_shape(options.token.expose_secret())?;
+        let unreachable = |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
+        let told = |error: RestError| match error {
+            RestError::TokenRefused => StartError::TokenRefused,
+            other => unreachable(other.to_string()),
+        };
+        let rest = Rest::new(&options.api_base, options.token.clone()).map_err(|error| unreachable(error.to_string()))?;
+        let api = Api { rest };
+        let patience = options.windows.send;
+        let me = api.me(patience).await.map_err(told)?;
+        let application = api.application(patience).await.map_err(told)?;
+        let team = application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
+        let owners = application.owner.iter().map(|owner| owner.id).chain(team).collect();
+        commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
+        let identity = Identity { id: me.id, application: application.id, owners, refusals: Mutex::default() };
+        Ok(Self { inner: Arc::new(Inner { options, api, identity: Arc::new(identity), interactions: Arc::default() }) })
+    }
+
+    /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps trying while Discord
+    /// is not reachable. Dropping the future disconnects.
+    ///
+    /// # Errors
+    /// [`StartError`] when Discord will not have the bot.
+    pub async fn listen(&self, desk: Desk) -> Result<Listening, StartError> {
+        let (arrivals, taken) = mpsc::unbounded_channel();
+        let phase = Arc::new(watch::channel(Phase::Starting).0);
+        let closing = Arc::new(AtomicBool::new(false));
+        let reception = Reception {
+            api: self.inner.api.clone(),
+            identity: Arc::clone(&self.inner.identity),
+            interactions: Arc::clone(&self.inner.interactions),
+            desk: desk.clone(),
+            closing: Arc::clone(&closing),
+            patience: self.inner.options.windows.send,
+            recent: Recent::default(),
+            channels: HashMap::new(),
+            told: HashMap::new(),
+        };
+        let reception = tokio::spawn(reception.run(taken));
+        let (stop, stopped) = oneshot::channel();
+        let gateway = tokio::spawn(gateway::keep_connected(Arc::clone(&self.inner), desk, arrivals, Arc::clone(&phase), stopped));
+        let listening = Listening { phase, closing, stop: Some(stop), gateway: Some(gateway), reception };
+        match listening.settled(|phase| !matches!(phase, Phase::Starting)).await {
+            Phase::Failed(error) => Err(error),
+            Phase::Starting | Phase::Ready => Ok(listening),
+        }
+    }
+
+    /// Answers of 401, 403 and 429 in the last ten minutes; Discord bans an address at 10,000.
+    #[must_use]
+    pub fn invalid_requests(&self) -> usize {
+        self.inner.api.rest.invalid_requests()
+    }
+}
+
+/// A bot that hears. Dropping it disconnects without waiting.
+pub struct Listening {
+    phase: Arc<watch::Sender<Phase>>,
+    closing: Arc<AtomicBool>,
+    stop: Option<oneshot::Sender<()>>,
+    gateway: Option<JoinHandle<()>>,
+    reception: JoinHandle<()>,
+}
+
+impl Listening {
+    /// From now on prompts are answered with a word that the bot is shutting down.
+    pub fn stop_intake(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Resolves when Discord refuses the bot for good: a revoked token, refused intents.
+    pub async fn failed(&self) -> StartError {
+        match self.settled(|phase| matches!(phase, Phase::Failed(_))).await {
+            Phase::Failed(error) => error,
+            Phase::Starting | Phase::Ready => std::future::pending().await,
+        }
+    }
+
+    /// Disconnects; takes at most five seconds, also in the middle of a reconnect.
+    pub async fn close(mut self) {
+        self.stop_intake();
+        self.stop.take();
+        if let Some(gateway) = self.gateway.take()
+            && tokio::time::timeout(Duration::from_secs(5), gateway).await.is_err()
+        {
+            warn!("discord did not let go in time");
+        }
+    }
+
+    async fn settled(&self, wanted: impl Fn(&Phase) -> bool) -> Phase {
+        let mut phase = self.phase.subscribe();
+        // The sender lives in `self`.
+        phase.wait_for(|phase| wanted(phase)).await.map_or(Phase::Starting, |phase| phase.clone())
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // The gateway task notices that its stop signal is gone; what it already heard is still taken in by nobody.
+        self.reception.abort();
+    }
+}
+
+/// A bot token has three parts; anything else is worth saying before Discord is asked.
+fn check_shape(token: &str) -> Result<(), StartError> {
+    if token.trim().is_empty() {
+        return Err(StartError::NoToken);
+    }
+    if token.starts_with("Bot ") {
+        return Err(StartError::BadToken("leave the word `Bot` out"));
+    }
+    if token.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
+        return Err(StartError::BadToken("it holds blanks or strange characters"));
+    }
+    let parts: Vec<&str> = token.split('.').collect();
+    if parts.len() != 3 || parts.iter().any(|part| part.is_empty()) {
+        return Err(StartError::BadToken("it must be three parts with dots between them; a client secret or public key is something else"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_a_token_is_said_before_discord_is_asked() {
+        assert_eq!(check_shape("MTIz.Gabc.x-_y"), Ok(()));
+        assert_eq!(check_shape(" "), Err(StartError::NoToken));
+        for bad in ["abc", "Bot a.b.c", "a.b.c d", "a..c", "a.b.c.d"] {
+            let error = check_shape(bad).expect_err(bad);
+            assert!(error.to_string().contains("DISCORD_BOT_TOKEN") && error.to_string().contains("hint:"), "{error}");
+        }
+    }
+}

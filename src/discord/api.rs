@@ -1,0 +1,221 @@
+//! The requests we make of Discord, by meaning.
+//!
+//! Every message says that nobody is pinged, whatever its text holds; every new message carries a nonce that Discord
+//! enforces, so that repeating a request never posts twice. Pinned by the local Discord of the tests, which refuses
+//! anything else.
+
+use reqwest::Method;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::rest::{Call, Patience, Rest, RestError};
+use super::wire::{Application, Channel, GatewayBot, Member, Message, User};
+
+/// What became of a post.
+#[derive(Debug)]
+pub(super) struct Posted {
+    pub(super) id: u64,
+    /// What it says now; older text when the nonce was known already.
+    pub(super) content: String,
+}
+
+/// Makes a nonce: at most 25 characters, as Discord wants.
+pub(super) fn nonce() -> String {
+    let mut nonce = uuid::Uuid::new_v4().simple().to_string();
+    nonce.truncate(24);
+    nonce
+}
+
+/// Discord, as far as we use it.
+#[derive(Clone, Debug)]
+pub(super) struct Api {
+    pub(super) rest: Rest,
+}
+
+impl Api {
+    pub(super) async fn me(&self, patience: Patience) -> Result<User, RestError> {
+        self.get("/users/@me".to_owned(), ("GET me", 0), patience).await
+    }
+
+    pub(super) async fn application(&self, patience: Patience) -> Result<Application, RestError> {
+        self.get("/applications/@me".to_owned(), ("GET application", 0), patience).await
+    }
+
+    pub(super) async fn gateway(&self, patience: Patience) -> Result<GatewayBot, RestError> {
+        self.get("/gateway/bot".to_owned(), ("GET gateway", 0), patience).await
+    }
+
+    pub(super) async fn channel(&self, channel: u64, patience: Patience) -> Result<Channel, RestError> {
+        self.get(format!("/channels/{channel}"), ("GET channel", channel), patience).await
+    }
+
+    pub(super) async fn member(&self, guild: u64, user: u64, patience: Patience) -> Result<Member, RestError> {
+        self.get(format!("/guilds/{guild}/members/{user}"), ("GET member", guild), patience).await
+    }
+
+    /// Messages after one, at most 100, oldest first.
+    pub(super) async fn messages_after(&self, channel: u64, after: u64, patience: Patience) -> Result<Vec<Message>, RestError> {
+        let path = format!("/channels/{channel}/messages?after={after}&limit=100");
+        let found: Vec<Value> = self.get(path, ("GET messages", channel), patience).await?;
+        // One message we cannot read must not hide the others.
+        let mut messages: Vec<Message> = found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();
+        messages.sort_by_key(|message| message.id);
+        Ok(messages)
+    }
+
+    pub(super) async fn commands(&self, application: u64, patience: Patience) -> Result<Value, RestError> {
+        self.get(format!("/applications/{application}/commands"), ("GET commands", application), patience).await
+    }
+
+    pub(super) async fn put_commands(&self, application: u64, commands: Value, patience: Patience) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::PUT,
+            path: format!("/applications/{application}/commands"),
+            bucket: Some(("PUT commands", application)),
+            body: Some(commands),
+            by_interaction: false,
+        };
+        self.rest.send(&call, patience).await.map(drop)
+    }
+
+    pub(super) async fn typing(&self, channel: u64, patience: Patience) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/channels/{channel}/typing"),
+            bucket: Some(("POST typing", channel)),
+            body: None,
+            by_interaction: false,
+        };
+        self.rest.send(&call, patience).await.map(drop)
+    }
+
+    /// Posts a message, as a reply where `reply_to` still exists. The same nonce never posts twice.
+    pub(super) async fn post(
+        &self,
+        channel: u64,
+        reply_to: Option<u64>,
+        nonce: &str,
+        content: &str,
+        patience: Patience,
+    ) -> Result<Posted, RestError> {
+        let mut body = json!({
+            "content": content, "allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true,
+        });
+        if let Some(message) = reply_to {
+            body["message_reference"] = json!({"message_id": message.to_string(), "fail_if_not_exists": false});
+        }
+        let call = Call {
+            method: Method::POST,
+            path: format!("/channels/{channel}/messages"),
+            bucket: Some(("POST message", channel)),
+            body: Some(body),
+            by_interaction: false,
+        };
+        posted(&self.rest.send(&call, patience).await?)
+    }
+
+    pub(super) async fn edit(&self, channel: u64, message: u64, content: &str, patience: Patience) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::PATCH,
+            path: format!("/channels/{channel}/messages/{message}"),
+            bucket: Some(("PATCH message", channel)),
+            body: Some(json!({"content": content, "allowed_mentions": {"parse": []}})),
+            by_interaction: false,
+        };
+        self.rest.send(&call, patience).await.map(drop)
+    }
+
+    /// Deletes a message; one that is gone already counts as deleted.
+    pub(super) async fn delete(&self, channel: u64, message: u64, patience: Patience) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::DELETE,
+            path: format!("/channels/{channel}/messages/{message}"),
+            bucket: Some(("DELETE message", channel)),
+            body: None,
+            by_interaction: false,
+        };
+        match self.rest.send(&call, patience).await {
+            Err(error) if !error.is_gone() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells Discord within its three seconds that an answer will come (callback type 5).
+    pub(super) async fn defer(&self, interaction: u64, token: &str, patience: Patience) -> Result<(), RestError> {
+        self.callback(interaction, token, json!({"type": 5, "data": {"allowed_mentions": {"parse": []}}}), patience).await
+    }
+
+    /// Answers at once, visible to the user alone (callback type 4, flag 64).
+    pub(super) async fn answer_privately(&self, interaction: u64, token: &str, text: &str, patience: Patience) -> Result<(), RestError> {
+        let body = json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": {"parse": []}}});
+        self.callback(interaction, token, body, patience).await
+    }
+
+    async fn callback(&self, interaction: u64, token: &str, body: Value, patience: Patience) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/interactions/{interaction}/{token}/callback"),
+            bucket: None,
+            body: Some(body),
+            by_interaction: true,
+        };
+        match self.rest.send(&call, patience).await {
+            // 40060: acknowledged already, by an attempt whose answer was lost.
+            Err(RestError::Refused { code: 40060, .. }) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Puts text into the deferred answer.
+    pub(super) async fn edit_original(
+        &self,
+        application: u64,
+        interaction: u64,
+        token: &str,
+        content: &str,
+        patience: Patience,
+    ) -> Result<Posted, RestError> {
+        let call = Call {
+            method: Method::PATCH,
+            path: format!("/webhooks/{application}/{token}/messages/@original"),
+            bucket: Some(("PATCH original", interaction)),
+            body: Some(json!({"content": content, "allowed_mentions": {"parse": []}})),
+            by_interaction: true,
+        };
+        posted(&self.rest.send(&call, patience).await?)
+    }
+
+    /// Sends a further message of an interaction. Takes no nonce: used only where the bot may not post by itself.
+    pub(super) async fn follow_up(
+        &self,
+        application: u64,
+        interaction: u64,
+        token: &str,
+        content: &str,
+        patience: Patience,
+    ) -> Result<Posted, RestError> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/webhooks/{application}/{token}?wait=true"),
+            bucket: Some(("POST follow-up", interaction)),
+            body: Some(json!({"content": content, "allowed_mentions": {"parse": []}})),
+            by_interaction: true,
+        };
+        posted(&self.rest.send(&call, patience).await?)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: String, bucket: (&'static str, u64), patience: Patience) -> Result<T, RestError> {
+        let call = Call { method: Method::GET, path, bucket: Some(bucket), body: None, by_interaction: false };
+        let value = self.rest.send(&call, patience).await?;
+        serde_json::from_value(value).map_err(|error| unreadable(bucket.0, &error.to_string()))
+    }
+}
+
+fn posted(value: &Value) -> Result<Posted, RestError> {
+    let id = value["id"].as_str().and_then(|id| id.parse().ok()).ok_or_else(|| unreadable("message", "no id"))?;
+    Ok(Posted { id, content: value["content"].as_str().unwrap_or_default().to_owned() })
+}
+
+fn unreadable(what: &str, why: &str) -> RestError {
+    RestError::Refused { status: 200, code: 0, message: format!("answer to {what} is not understood: {why}") }
+}

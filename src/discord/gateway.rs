@@ -1,0 +1,288 @@
+//! The connection to Discord's gateway: serenity on a thread of its own, and what watches over it.
+//!
+//! serenity 0.12.5 can stall for more than a minute after an outage, spinning on its thread, and its shutdown can hang
+//! or do nothing while it reconnects. So each login has its own thread and runtime that can be given up at any moment,
+//! and a watch on the caller's runtime replaces a login that was not connected for a while. Short interruptions are
+//! serenity's: it resumes the session and nothing is lost. After every new login the reception catches up.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use secrecy::ExposeSecret;
+use serenity::all::{GatewayIntents, ShardId};
+use serenity::client::ClientBuilder;
+use serenity::gateway::{ConnectionStage, GatewayError};
+use serenity::http::HttpBuilder;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{debug, error, info, warn};
+
+use super::handler::Handler;
+use super::intake::Desk;
+use super::reception::Arrival;
+use super::rest::{Patience, http_client};
+use super::{Inner, StartError};
+
+const TICK: Duration = Duration::from_millis(250);
+/// A connection that was not seen for so long is down.
+const FRESH: Duration = Duration::from_secs(2);
+/// For serenity to say goodbye, and for its thread to end.
+const GOODBYE: Duration = Duration::from_secs(3);
+const LAST: Duration = Duration::from_secs(4);
+const MOST_PAUSE: Duration = Duration::from_secs(60);
+/// Discord resets the token of a bot that logs in more than 1,000 times a day; below this many left we slow down.
+const FEW_LOGINS: u64 = 50;
+
+/// How far the connection is.
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    Starting,
+    /// Logged in at least once.
+    Ready,
+    /// It will not work without a person.
+    Failed(StartError),
+}
+
+/// One login on its thread.
+struct Login {
+    /// When it was last seen connected; at first, when it began.
+    connected: Arc<Mutex<Instant>>,
+    stop: Option<oneshot::Sender<()>>,
+    ended: oneshot::Receiver<End>,
+}
+
+/// Why a login ended by itself.
+enum End {
+    Refused(StartError),
+    Other(String),
+}
+
+/// Keeps the bot logged in until `stop` fires or its sender is gone.
+pub(super) async fn keep_connected(
+    inner: Arc<Inner>,
+    desk: Desk,
+    arrivals: mpsc::UnboundedSender<Arrival>,
+    phase: Arc<watch::Sender<Phase>>,
+    mut stop: oneshot::Receiver<()>,
+) {
+    let current = Arc::new(AtomicU64::new(0));
+    let mut pause = Duration::from_secs(1);
+    loop {
+        let url = tokio::select! {
+            _ = &mut stop => return,
+            url = gateway_url(&inner) => url,
+            () = inner.api.rest.token_refused() => Err(StartError::TokenRefused),
+        };
+        let url = match url {
+            Ok(url) => url,
+            Err(error) => return fail(&phase, error),
+        };
+        let generation = current.fetch_add(1, Ordering::SeqCst) + 1;
+        let began = Instant::now();
+        let login = Login::begin(&inner, &desk, &arrivals, &phase, url, generation, &current);
+        match watch_over(login, &inner, &mut stop).await {
+            Verdict::Stopped => return,
+            Verdict::Fatal(error) => return fail(&phase, error),
+            Verdict::Rebuild => {}
+        }
+        if began.elapsed() > MOST_PAUSE * 2 {
+            pause = Duration::from_secs(1);
+        }
+        tokio::select! {
+            _ = &mut stop => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = (pause * 2).min(MOST_PAUSE);
+    }
+}
+
+fn fail(phase: &watch::Sender<Phase>, error: StartError) {
+    error!(%error, "discord refused the bot");
+    phase.send_replace(Phase::Failed(error));
+}
+
+/// Asks for the gateway's address until there is one, minding how many logins are left today.
+async fn gateway_url(inner: &Inner) -> Result<String, StartError> {
+    let patience = Patience::new(Duration::from_secs(10), Duration::from_secs(30));
+    loop {
+        match inner.api.gateway(patience).await {
+            Ok(gateway) => {
+                let limit = gateway.session_start_limit;
+                if limit.remaining > FEW_LOGINS {
+                    return Ok(gateway.url);
+                }
+                let reset = Duration::from_millis(limit.reset_after);
+                if limit.remaining > 0 {
+                    warn!(left = limit.remaining, "few discord logins are left today; waiting five minutes before the next");
+                    tokio::time::sleep(reset.min(Duration::from_secs(300))).await;
+                    return Ok(gateway.url);
+                }
+                error!(minutes = reset.as_secs() / 60, "no discord logins are left today; waiting until discord allows more");
+                tokio::time::sleep(reset).await;
+            }
+            Err(super::rest::RestError::TokenRefused) => return Err(StartError::TokenRefused),
+            Err(error) => {
+                warn!(%error, "cannot ask discord for its gateway; trying again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+enum Verdict {
+    Stopped,
+    Fatal(StartError),
+    Rebuild,
+}
+
+async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receiver<()>) -> Verdict {
+    let mut was_up = false;
+    loop {
+        tokio::select! {
+            _ = &mut *stop => {
+                login.say_goodbye().await;
+                return Verdict::Stopped;
+            }
+            () = inner.api.rest.token_refused() => {
+                login.give_up();
+                return Verdict::Fatal(StartError::TokenRefused);
+            }
+            end = &mut login.ended => return match end {
+                Ok(End::Refused(error)) => Verdict::Fatal(error),
+                Ok(End::Other(why)) => {
+                    warn!(error = %why, "the discord connection ended; logging in again");
+                    Verdict::Rebuild
+                }
+                Err(_) => Verdict::Rebuild,
+            },
+            () = tokio::time::sleep(TICK) => {}
+        }
+        let silent = login.connected.lock().expect("nothing panics under this lock").elapsed();
+        if silent < FRESH {
+            was_up = true;
+        } else if was_up {
+            was_up = false;
+            warn!("discord connection lost; reconnecting");
+        }
+        if silent > inner.options.windows.reconnect {
+            warn!(seconds = silent.as_secs(), "discord connection did not come back; logging in anew");
+            login.give_up();
+            return Verdict::Rebuild;
+        }
+    }
+}
+
+impl Login {
+    fn begin(
+        inner: &Arc<Inner>,
+        desk: &Desk,
+        arrivals: &mpsc::UnboundedSender<Arrival>,
+        phase: &Arc<watch::Sender<Phase>>,
+        url: String,
+        generation: u64,
+        current: &Arc<AtomicU64>,
+    ) -> Self {
+        let connected = Arc::new(Mutex::new(Instant::now()));
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let (seen, inner, desk) = (Arc::clone(&connected), Arc::clone(inner), desk.clone());
+        let (arrivals, phase, current) = (arrivals.clone(), Arc::clone(phase), Arc::clone(current));
+        let run = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let _ = end.send(End::Other(error.to_string()));
+                    return;
+                }
+            };
+            let result = runtime.block_on(async {
+                let handler = Handler {
+                    generation,
+                    current,
+                    api: inner.api.with_own_connections().map_err(|error| End::Other(error.to_string()))?,
+                    identity: Arc::clone(&inner.identity),
+                    interactions: Arc::clone(&inner.interactions),
+                    desk,
+                    arrivals,
+                    phase,
+                    windows: inner.options.windows.clone(),
+                    alias: inner.options.command_alias.clone(),
+                    warned: Mutex::new(HashSet::new()),
+                };
+                connect(&inner, handler, url, seen, stopped).await
+            });
+            runtime.shutdown_background();
+            if let Err(why) = result {
+                let _ = end.send(why);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("discord-gateway".to_owned()).spawn(run) {
+            warn!(%error, "cannot start the discord thread");
+        }
+        Self { connected, stop: Some(stop), ended }
+    }
+
+    /// Lets it go, whatever state it is in: it ends as soon as its thread notices, and nobody listens to it any more.
+    fn give_up(mut self) {
+        self.stop.take();
+    }
+
+    async fn say_goodbye(mut self) {
+        self.stop.take();
+        if tokio::time::timeout(LAST, &mut self.ended).await.is_err() {
+            debug!("the discord thread did not end in time; leaving it behind");
+        }
+    }
+}
+
+/// Runs serenity until it ends or `stopped` resolves.
+async fn connect(
+    inner: &Inner,
+    handler: Handler,
+    url: String,
+    connected: Arc<Mutex<Instant>>,
+    stopped: oneshot::Receiver<()>,
+) -> Result<(), End> {
+    let other = |error: &dyn std::error::Error| End::Other(error.to_string());
+    // Without its own limiter serenity honours the base address; it sends nothing but a question for the gateway.
+    let http = HttpBuilder::new(inner.options.token.expose_secret())
+        .proxy(inner.options.api_base.as_str())
+        .ratelimiter_disabled(true)
+        .client(http_client(Duration::from_secs(10)).map_err(|error| other(&error))?)
+        .build();
+    let mut cache = serenity::cache::Settings::default();
+    cache.max_messages = 0;
+    cache.cache_users = false;
+    let intents = GatewayIntents::GUILDS | GatewayIntents::GUILD_MESSAGES | GatewayIntents::DIRECT_MESSAGES;
+    let building = ClientBuilder::new_with_http(http, intents).cache_settings(cache).raw_event_handler(handler);
+    let mut client = building.await.map_err(|error| other(&error))?;
+    *client.ws_url.lock().await = url;
+    let shards = Arc::clone(&client.shard_manager);
+    let watched = Arc::clone(&shards);
+    let watching = tokio::spawn(async move {
+        loop {
+            if watched.runners.lock().await.get(&ShardId(0)).is_some_and(|shard| shard.stage == ConnectionStage::Connected) {
+                *connected.lock().expect("nothing panics under this lock") = Instant::now();
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    });
+    let ended = tokio::select! {
+        ended = client.start() => Some(ended),
+        _ = stopped => None,
+    };
+    watching.abort();
+    match ended {
+        None => {
+            let _ = tokio::time::timeout(GOODBYE, shards.shutdown_all()).await;
+            info!("disconnected from discord");
+            Ok(())
+        }
+        Some(Err(serenity::Error::Gateway(GatewayError::InvalidAuthentication))) => Err(End::Refused(StartError::TokenRefused)),
+        Some(Err(serenity::Error::Gateway(GatewayError::InvalidGatewayIntents))) => Err(End::Refused(StartError::Intents(4013))),
+        Some(Err(serenity::Error::Gateway(GatewayError::DisallowedGatewayIntents))) => Err(End::Refused(StartError::Intents(4014))),
+        Some(Err(error)) => Err(other(&error)),
+        Some(Ok(())) => Err(End::Other("serenity stopped by itself".to_owned())),
+    }
+}

@@ -1,0 +1,194 @@
+//! What serenity hands over, on the gateway's thread.
+//!
+//! That thread runs one task at a time, first come first served, and every event's task begins here without waiting
+//! for anything: so arrivals leave in the order Discord sent them. serenity drops events whose form it does not know
+//! without a word; we read them ourselves and say so.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serenity::client::{Context, RawEventHandler};
+use serenity::model::application::{CommandInteraction, Interaction, ResolvedValue};
+use serenity::model::channel::ChannelType;
+use serenity::model::event::Event;
+use tokio::sync::{mpsc, watch};
+use tracing::{info, warn};
+
+use super::api::Api;
+use super::commands::{self, Verb};
+use super::gateway::Phase;
+use super::intake::{Asker, Desk};
+use super::interactions::{Ack, Interactions};
+use super::mention::{self, Name};
+use super::reception::{Arrival, Parent, answer, stop_text};
+use super::rest::Patience;
+use super::wire::{Message, Slash};
+use super::{Identity, Windows};
+use crate::event::Lane;
+
+/// Discord waits three seconds for the acknowledgement of an interaction.
+const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+/// Events without which we are deaf.
+const NEEDED: [&str; 4] = ["READY", "RESUMED", "MESSAGE_CREATE", "INTERACTION_CREATE"];
+
+/// Takes events of one login.
+pub(super) struct Handler {
+    /// Which login this is, and which one counts: an abandoned one may still speak.
+    pub(super) generation: u64,
+    pub(super) current: Arc<AtomicU64>,
+    pub(super) api: Api,
+    pub(super) identity: Arc<Identity>,
+    pub(super) interactions: Arc<Interactions>,
+    pub(super) desk: Desk,
+    pub(super) arrivals: mpsc::UnboundedSender<Arrival>,
+    pub(super) phase: Arc<watch::Sender<Phase>>,
+    pub(super) windows: Windows,
+    pub(super) alias: Option<String>,
+    pub(super) warned: Mutex<HashSet<String>>,
+}
+
+#[async_trait]
+impl RawEventHandler for Handler {
+    async fn raw_event(&self, context: Context, event: Event) {
+        if self.current.load(Ordering::SeqCst) != self.generation {
+            return;
+        }
+        match event {
+            Event::Ready(event) => {
+                info!(user = %event.ready.user.name, guilds = event.ready.guilds.len(), "discord is ready");
+                let _ = self.arrivals.send(Arrival::LoggedIn);
+                self.phase.send_replace(Phase::Ready);
+            }
+            Event::Resumed(_) => info!("discord session resumed; nothing was missed"),
+            Event::MessageCreate(event) => self.message(Message::from(&event.message), &context),
+            Event::InteractionCreate(event) => {
+                if let Interaction::Command(command) = &event.interaction {
+                    self.slash(slash(command));
+                }
+            }
+            Event::Unknown(unknown) if NEEDED.contains(&unknown.kind.as_str()) => {
+                if self.warned.lock().expect("nothing panics under this lock").insert(unknown.kind.clone()) {
+                    warn!(event = %unknown.kind, "discord sends this event in a form serenity does not know; reading what we need of it");
+                }
+                match unknown.kind.as_str() {
+                    "MESSAGE_CREATE" => {
+                        if let Ok(message) = Message::deserialize(&unknown.value) {
+                            self.message(message, &context);
+                        }
+                    }
+                    "INTERACTION_CREATE" => {
+                        if let Some(slash) = Slash::read(&unknown.value) {
+                            self.slash(slash);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Handler {
+    fn message(&self, message: Message, context: &Context) {
+        // Most messages are none of our business: look no further at those of programs.
+        if message.author.bot {
+            return;
+        }
+        let mut names: Vec<Name> = message.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
+        let mut parent = if message.guild_id.is_none() { Parent::Known(None) } else { Parent::Unknown };
+        if let Some(guild) = message.guild_id.and_then(|id| context.cache.guild(id)) {
+            let thread = guild.threads.iter().find(|thread| thread.id == message.channel_id);
+            if let Some(thread) = thread {
+                parent = Parent::Known(thread.parent_id.map(|id| id.get()));
+            } else if guild.channels.keys().any(|id| id.get() == message.channel_id) {
+                parent = Parent::Known(None);
+            }
+            for id in mention::ids_behind(&message.content, "<#") {
+                if let Some((_, channel)) = guild.channels.iter().find(|(known, _)| known.get() == id) {
+                    names.push((format!("<#{id}>"), format!("#{}", channel.name)));
+                }
+            }
+            for id in mention::ids_behind(&message.content, "<@&") {
+                if let Some((_, role)) = guild.roles.iter().find(|(known, _)| known.get() == id) {
+                    names.push((format!("<@&{id}>"), format!("@{}", role.name)));
+                }
+            }
+        }
+        let _ = self.arrivals.send(Arrival::Message { message: Box::new(message), names, parent });
+    }
+
+    fn slash(&self, slash: Slash) {
+        let asker = Asker {
+            user: slash.user.id,
+            roles: slash.roles.clone(),
+            channel: slash.channel,
+            parent: slash.parent,
+            guild: slash.guild,
+            owner: self.identity.owners.contains(&slash.user.id),
+        };
+        let Some(verb) = commands::verb(&slash.name, self.alias.as_deref()) else {
+            return self.refuse(&slash, "I do not know this command any more. Use `/ask`.");
+        };
+        if let Err(why) = self.desk.gate.admit(&asker) {
+            self.identity.log_refusal(&asker, &why);
+            return self.refuse(&slash, "You may not use me here.");
+        }
+        let ack = self.interactions.open(slash.interaction, slash.token.clone(), self.windows.interaction);
+        let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
+        tokio::spawn(async move {
+            let taken = api.defer(interaction, &token, ACK).await;
+            if let Err(error) = &taken {
+                warn!(interaction, %error, "cannot acknowledge a command in time; the answer comes as a message");
+            }
+            ack.send_replace(if taken.is_ok() { Ack::Taken } else { Ack::Lost });
+        });
+        if verb != Verb::Stop {
+            let _ = self.arrivals.send(Arrival::Slash(Box::new(slash), verb));
+            return;
+        }
+        // Stopping does not wait its turn.
+        let (api, identity, interactions) = (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
+        let (intake, patience) = (Arc::clone(&self.desk.intake), self.windows.send);
+        tokio::spawn(async move {
+            let lane = Lane::Channel(slash.channel);
+            let stopped = tokio::task::spawn_blocking(move || intake.stop(&lane)).await.unwrap_or(false);
+            answer(&api, &identity, &interactions, &slash, stop_text(stopped), patience);
+        });
+    }
+
+    fn refuse(&self, slash: &Slash, text: &'static str) {
+        let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
+        tokio::spawn(async move {
+            if let Err(error) = api.answer_privately(interaction, &token, text, ACK).await {
+                warn!(interaction, %error, "cannot answer a command");
+            }
+        });
+    }
+}
+
+fn slash(command: &CommandInteraction) -> Slash {
+    let channel = command.channel.as_ref();
+    let in_thread =
+        channel.is_some_and(|c| matches!(c.kind, ChannelType::PublicThread | ChannelType::PrivateThread | ChannelType::NewsThread));
+    let prompt = command.data.options().into_iter().find_map(|option| match option.value {
+        ResolvedValue::String(text) if option.name == "prompt" => Some(text.to_owned()),
+        _ => None,
+    });
+    Slash {
+        interaction: command.id.get(),
+        token: command.token.clone(),
+        channel: command.channel_id.get(),
+        parent: channel.filter(|_| in_thread).and_then(|channel| channel.parent_id).map(|id| id.get()),
+        guild: command.guild_id.map(|id| id.get()),
+        user: (&command.user).into(),
+        roles: command.member.iter().flat_map(|member| &member.roles).map(|role| role.get()).collect(),
+        nick: command.member.as_ref().and_then(|member| member.nick.clone()),
+        name: command.data.name.clone(),
+        prompt: prompt.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,77 @@
+//! What the adapter needs of the rest of the program, besides being its [`Outlet`](crate::dispatch::Outlet).
+
+use std::sync::Arc;
+
+use crate::event::{Lane, NewEvent, Sequence};
+
+/// Where prompts go. Called in the order of arrival, never from two threads at once; must not block for long.
+pub trait Intake: Send + Sync {
+    /// Offers a prompt.
+    ///
+    /// # Errors
+    /// Why it is not taken, in words for the user: busy, queue full, shutting down.
+    fn submit(&self, event: NewEvent) -> Result<Sequence, String>;
+
+    /// Stops the running turn of a lane and forgets what waits there; false when there was nothing. May be called while
+    /// another call is under way.
+    fn stop(&self, lane: &Lane) -> bool;
+
+    /// Forgets the lane's session, so that its next prompt begins a new one; false when there was none.
+    ///
+    /// # Errors
+    /// Why it could not be forgotten, in words for the user.
+    fn reset(&self, lane: &Lane) -> Result<bool, String>;
+}
+
+/// Somebody who wants to use the bot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The user.
+    pub user: u64,
+    /// The user's roles in the guild; empty in direct messages.
+    pub roles: Vec<u64>,
+    /// The channel or thread.
+    pub channel: u64,
+    /// The channel the thread belongs to.
+    pub parent: Option<u64>,
+    /// None: a direct message.
+    pub guild: Option<u64>,
+    /// Whether the user owns the bot's application, alone or in a team.
+    pub owner: bool,
+}
+
+/// Who may use the bot.
+pub trait Gate: Send + Sync {
+    /// Decides; called on the gateway's thread, so it must answer from memory.
+    ///
+    /// # Errors
+    /// Why not, for the operator's log.
+    fn admit(&self, asker: &Asker) -> Result<(), String>;
+}
+
+impl<F: Fn(&Asker) -> Result<(), String> + Send + Sync> Gate for F {
+    fn admit(&self, asker: &Asker) -> Result<(), String> {
+        self(asker)
+    }
+}
+
+/// The last message handled in each channel, kept over restarts, so that missed ones can be caught up with.
+pub trait Seen: Send + Sync {
+    /// The last one of a channel.
+    fn last(&self, channel: u64) -> Option<u64>;
+    /// All channels with their last message.
+    fn channels(&self) -> Vec<(u64, u64)>;
+    /// A prompt was taken or visibly refused. Ids of one channel may come in any order; the highest counts.
+    fn saw(&self, channel: u64, message: u64);
+}
+
+/// All of it.
+#[derive(Clone)]
+pub struct Desk {
+    /// See [`Intake`].
+    pub intake: Arc<dyn Intake>,
+    /// See [`Gate`].
+    pub gate: Arc<dyn Gate>,
+    /// See [`Seen`].
+    pub seen: Arc<dyn Seen>,
+}

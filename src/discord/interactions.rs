@@ -1,0 +1,58 @@
+//! Slash commands that wait for their answer: their tokens, and whether Discord was told in time.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+/// How Discord took the acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ack {
+    Pending,
+    /// An answer is being waited for: it can be edited.
+    Taken,
+    /// Too late or refused: the token is of no use.
+    Lost,
+}
+
+/// The way back to whoever used a command. Not shown by `Debug`: it holds a token.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) interaction: u64,
+    pub(super) token: String,
+    /// From then on the token is not used; Discord forgets it after 15 minutes.
+    pub(super) closes: Instant,
+    pub(super) ack: watch::Receiver<Ack>,
+}
+
+impl Door {
+    /// Waits until Discord answered the acknowledgement; true when the token works and has time left.
+    pub(super) async fn is_open(&mut self) -> bool {
+        let taken = self.ack.wait_for(|ack| *ack != Ack::Pending).await.is_ok_and(|ack| *ack == Ack::Taken);
+        taken && Instant::now() < self.closes
+    }
+}
+
+/// Open doors by interaction id.
+#[derive(Default)]
+pub(super) struct Interactions {
+    doors: Mutex<HashMap<u64, Door>>,
+}
+
+impl Interactions {
+    /// Opens a door for `window`; report the acknowledgement through the sender.
+    pub(super) fn open(&self, interaction: u64, token: String, window: Duration) -> watch::Sender<Ack> {
+        let (sender, ack) = watch::channel(Ack::Pending);
+        let now = Instant::now();
+        let mut doors = self.doors.lock().expect("nothing panics under this lock");
+        doors.retain(|_, door| door.closes > now);
+        doors.insert(interaction, Door { interaction, token, closes: now + window, ack });
+        sender
+    }
+
+    /// Takes a door: there is one answer.
+    pub(super) fn take(&self, interaction: u64) -> Option<Door> {
+        self.doors.lock().expect("nothing panics under this lock").remove(&interaction)
+    }
+}

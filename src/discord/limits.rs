@@ -1,0 +1,173 @@
+//! What Discord said about its rate limits, and how long to wait because of it.
+//!
+//! Owns no I/O and no clock. Nothing is hard-coded: windows are learned from the headers of answers
+//! (Discord documentation, topics/rate-limits). Pinned by the tests below and `tests/discord.rs`.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// A route as Discord limits it: its template and the channel, guild or interaction it is about.
+pub(super) type Bucket = (&'static str, u64);
+
+/// Discord bans an address after 10,000 answers of 401, 403 or 429 in ten minutes; we stop well before.
+const INVALID_MOST: usize = 9_000;
+const INVALID_SPAN: Duration = Duration::from_secs(600);
+/// Windows kept; ended ones are dropped above it.
+const WINDOWS_KEPT: usize = 512;
+
+/// What the headers of one answer said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Told {
+    /// Discord's own name of the window, shared by several routes.
+    pub(super) name: Option<String>,
+    pub(super) remaining: Option<u32>,
+    pub(super) reset_after: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Window {
+    remaining: u32,
+    ends: Instant,
+}
+
+/// Everything learned so far.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    names: HashMap<&'static str, String>,
+    windows: HashMap<(String, u64), Window>,
+    closed_until: Option<Instant>,
+    invalid: VecDeque<Instant>,
+}
+
+impl Limits {
+    /// Takes one request out of the window of its route, or returns how long to wait before asking again.
+    pub(super) fn take(&mut self, bucket: Option<Bucket>, now: Instant) -> Result<(), Duration> {
+        if let Some(until) = self.closed_until {
+            if until > now {
+                return Err(until - now);
+            }
+            self.closed_until = None;
+        }
+        let Some(key) = bucket.map(|bucket| self.key(bucket)) else { return Ok(()) };
+        match self.windows.get_mut(&key) {
+            Some(window) if window.ends > now => {
+                if window.remaining == 0 {
+                    return Err(window.ends - now);
+                }
+                window.remaining -= 1;
+            }
+            Some(_) => {
+                self.windows.remove(&key);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in what an answer said.
+    pub(super) fn learn(&mut self, bucket: Option<Bucket>, told: &Told, now: Instant) {
+        let Some(bucket) = bucket else { return };
+        if let Some(name) = &told.name
+            && self.names.get(bucket.0) != Some(name)
+        {
+            self.names.insert(bucket.0, name.clone());
+        }
+        if let (Some(remaining), Some(reset_after)) = (told.remaining, told.reset_after) {
+            if self.windows.len() >= WINDOWS_KEPT {
+                self.windows.retain(|_, window| window.ends > now);
+            }
+            let key = self.key(bucket);
+            self.windows.insert(key, Window { remaining, ends: now + reset_after });
+        }
+    }
+
+    /// Takes in a 429: nothing of this route, or nothing at all, before `retry_after` is over.
+    pub(super) fn refused(&mut self, bucket: Option<Bucket>, global: bool, retry_after: Duration, now: Instant) {
+        match bucket {
+            Some(bucket) if !global => {
+                let key = self.key(bucket);
+                self.windows.insert(key, Window { remaining: 0, ends: now + retry_after });
+            }
+            _ if global => self.closed_until = Some(now + retry_after),
+            _ => {}
+        }
+    }
+
+    /// Counts an answer that Discord holds against the address; returns how many there were lately.
+    pub(super) fn invalid(&mut self, now: Instant) -> usize {
+        self.invalid.push_back(now);
+        self.invalid_lately(now)
+    }
+
+    /// How long to send nothing at all because too many requests were invalid.
+    pub(super) fn penalty(&mut self, now: Instant) -> Option<Duration> {
+        (self.invalid_lately(now) >= INVALID_MOST).then(|| {
+            let oldest = self.invalid.front().expect("there are thousands");
+            INVALID_SPAN.saturating_sub(now - *oldest)
+        })
+    }
+
+    pub(super) fn invalid_lately(&mut self, now: Instant) -> usize {
+        while self.invalid.front().is_some_and(|at| now.duration_since(*at) >= INVALID_SPAN) {
+            self.invalid.pop_front();
+        }
+        self.invalid.len()
+    }
+
+    fn key(&self, bucket: Bucket) -> (String, u64) {
+        (self.names.get(bucket.0).cloned().unwrap_or_else(|| bucket.0.to_owned()), bucket.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POST: Bucket = ("POST messages", 1);
+    const PATCH: Bucket = ("PATCH message", 1);
+
+    fn told(remaining: u32, seconds: u64) -> Told {
+        Told { name: Some("abc".to_owned()), remaining: Some(remaining), reset_after: Some(Duration::from_secs(seconds)) }
+    }
+
+    #[test]
+    fn an_empty_window_is_waited_for_and_then_forgotten() {
+        let (mut limits, now) = (Limits::default(), Instant::now());
+        assert_eq!(limits.take(Some(POST), now), Ok(()));
+        limits.learn(Some(POST), &told(1, 5), now);
+        assert_eq!(limits.take(Some(POST), now), Ok(()));
+        assert_eq!(limits.take(Some(POST), now), Err(Duration::from_secs(5)));
+        assert_eq!(limits.take(Some(("POST messages", 2)), now), Ok(()), "another channel has its own window");
+        assert_eq!(limits.take(Some(POST), now + Duration::from_secs(5)), Ok(()));
+    }
+
+    #[test]
+    fn routes_with_one_name_share_a_window() {
+        let (mut limits, now) = (Limits::default(), Instant::now());
+        limits.learn(Some(PATCH), &told(4, 5), now);
+        limits.learn(Some(POST), &told(0, 5), now);
+        assert!(limits.take(Some(PATCH), now).is_err());
+    }
+
+    #[test]
+    fn a_global_refusal_stops_every_route_and_a_plain_one_only_its_own() {
+        let (mut limits, now) = (Limits::default(), Instant::now());
+        limits.refused(Some(POST), false, Duration::from_secs(2), now);
+        assert!(limits.take(Some(POST), now).is_err());
+        assert!(limits.take(Some(PATCH), now).is_ok());
+        limits.refused(Some(POST), true, Duration::from_secs(1), now);
+        assert_eq!(limits.take(None, now), Err(Duration::from_secs(1)));
+        assert!(limits.take(Some(PATCH), now + Duration::from_secs(1)).is_ok());
+    }
+
+    #[test]
+    fn too_many_invalid_requests_stop_everything_before_discord_bans_the_address() {
+        let (mut limits, now) = (Limits::default(), Instant::now());
+        for _ in 0..INVALID_MOST {
+            assert_eq!(limits.penalty(now), None);
+            limits.invalid(now);
+        }
+        assert_eq!(limits.penalty(now + Duration::from_secs(1)), Some(INVALID_SPAN - Duration::from_secs(1)));
+        assert_eq!(limits.penalty(now + INVALID_SPAN), None);
+    }
+}

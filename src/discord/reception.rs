@@ -1,0 +1,338 @@
+//! What arrives from Discord, in order: who may ask, what was asked, what was missed.
+//!
+//! One task takes arrivals one by one, so that the order of a channel's messages is the order of its events. It does
+//! no sending of its own that could hold the next arrival up. Acknowledging interactions is not its affair: the
+//! gateway's thread does that before anything comes here. Pinned by `tests/discord.rs`.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tracing::{debug, info, warn};
+
+use super::api::{Api, nonce};
+use super::commands::Verb;
+use super::intake::{Asker, Desk};
+use super::interactions::Interactions;
+use super::mention::{self, Name};
+use super::rest::Patience;
+use super::wire::{Channel, Message, Slash, id_from};
+use super::Identity;
+use crate::event::{EventKind, Lane, NewEvent, Origin};
+
+/// Message ids remembered, so that none is answered twice.
+const IDS_KEPT: usize = 4_096;
+/// Missed messages older than this are not answered any more.
+const MISSED_SPAN: Duration = Duration::from_secs(600);
+/// Missed messages answered in one channel.
+const MISSED_MOST: usize = 50;
+/// Pages of 100 messages read to find them.
+const PAGES: usize = 5;
+/// Channels looked into, those with the latest messages first.
+const CHANNELS_MOST: usize = 200;
+/// A refusal is told at most this often in a channel.
+const REFUSAL_EVERY: Duration = Duration::from_secs(10);
+/// Requests made while the next arrival waits.
+const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
+
+const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
+const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
+
+/// Something that came from the gateway.
+pub(super) enum Arrival {
+    /// The gateway let us in anew: there may be messages we missed.
+    LoggedIn,
+    /// A message, with readable names of what it mentions, and the parent where it is known to be in a thread.
+    Message { message: Box<Message>, names: Vec<Name>, parent: Parent },
+    /// An acknowledged slash command.
+    Slash(Box<Slash>, Verb),
+}
+
+/// The channel a thread belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parent {
+    /// It has to be asked for.
+    Unknown,
+    /// None: not a thread.
+    Known(Option<u64>),
+}
+
+/// Takes arrivals.
+pub(super) struct Reception {
+    pub(super) api: Api,
+    pub(super) identity: Arc<Identity>,
+    pub(super) interactions: Arc<Interactions>,
+    pub(super) desk: Desk,
+    pub(super) closing: Arc<AtomicBool>,
+    /// For sending answers of our own.
+    pub(super) patience: Patience,
+    pub(super) recent: Recent,
+    pub(super) channels: HashMap<u64, Channel>,
+    pub(super) told: HashMap<u64, Instant>,
+}
+
+impl Reception {
+    /// Runs until the last sender of arrivals is gone.
+    pub(super) async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
+        while let Some(arrival) = arrivals.recv().await {
+            match arrival {
+                Arrival::LoggedIn => self.catch_up().await,
+                Arrival::Message { message, names, parent } => self.message(&message, &names, parent).await,
+                Arrival::Slash(slash, verb) => self.slash(&slash, verb),
+            }
+        }
+    }
+
+    async fn message(&mut self, message: &Message, names: &[Name], parent: Parent) {
+        if !self.is_for_us(message) || !self.recent.is_new(message.id) {
+            return;
+        }
+        let parent = match (parent, message.guild_id) {
+            (Parent::Known(parent), _) => parent,
+            (Parent::Unknown, None) => None,
+            (Parent::Unknown, Some(_)) => self.channel(message.channel_id).await.and_then(|channel| channel.thread_parent()),
+        };
+        let member = message.member.clone().unwrap_or_default();
+        let asker = Asker {
+            user: message.author.id,
+            roles: member.roles,
+            channel: message.channel_id,
+            parent,
+            guild: message.guild_id,
+            owner: self.identity.owners.contains(&message.author.id),
+        };
+        if let Err(why) = self.desk.gate.admit(&asker) {
+            self.identity.log_refusal(&asker, &why);
+            return;
+        }
+        let prompt = mention::prompt(&message.content, self.identity.id, names);
+        let refusal = if prompt.is_empty() {
+            Some(HINT.to_owned())
+        } else {
+            let author = mention::one_line(member.nick.as_deref().unwrap_or(message.author.shown()), 64);
+            self.submit(NewEvent {
+                kind: EventKind::Message,
+                lane: Lane::Channel(message.channel_id),
+                origin: Origin::Message { channel: message.channel_id, message: message.id },
+                author: Some(author),
+                prompt,
+            })
+        };
+        self.desk.seen.saw(message.channel_id, message.id);
+        if let Some(text) = refusal {
+            self.tell(message.channel_id, message.id, text);
+        }
+    }
+
+    fn slash(&mut self, slash: &Slash, verb: Verb) {
+        if !self.recent.is_new(slash.interaction) {
+            return;
+        }
+        let lane = Lane::Channel(slash.channel);
+        let text = match verb {
+            Verb::Ask if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
+            Verb::Ask => {
+                let author = mention::one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64);
+                self.submit(NewEvent {
+                    kind: EventKind::Message,
+                    lane,
+                    origin: Origin::Interaction { channel: slash.channel, interaction: slash.interaction },
+                    author: Some(author),
+                    prompt: slash.prompt.trim().to_owned(),
+                })
+            }
+            Verb::Reset => Some(match self.desk.intake.reset(&lane) {
+                Ok(true) => "Done: your next prompt begins a new conversation.".to_owned(),
+                Ok(false) => "There is no conversation yet: your next prompt begins one.".to_owned(),
+                Err(why) => why,
+            }),
+            Verb::Stop => Some(stop_text(self.desk.intake.stop(&lane))),
+        };
+        if let Some(text) = text {
+            answer(&self.api, &self.identity, &self.interactions, slash, text, self.patience);
+        }
+    }
+
+    /// Offers an event; returns what to tell the user when it was not taken.
+    fn submit(&self, event: NewEvent) -> Option<String> {
+        if self.closing.load(Ordering::SeqCst) {
+            return Some(CLOSING.to_owned());
+        }
+        self.desk.intake.submit(event).err()
+    }
+
+    /// A person's message to the bot: in private, naming it, or answering it.
+    fn is_for_us(&self, message: &Message) -> bool {
+        let me = self.identity.id;
+        let person = !message.author.bot && message.webhook_id.is_none() && message.author.id != me;
+        person
+            && matches!(message.kind, 0 | 19)
+            && (message.guild_id.is_none()
+                || message.mentions.iter().any(|user| user.id == me)
+                || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me))
+    }
+
+    fn tell(&mut self, channel: u64, message: u64, text: String) {
+        let now = Instant::now();
+        self.told.retain(|_, at| now.duration_since(*at) < REFUSAL_EVERY);
+        if self.told.contains_key(&channel) {
+            return;
+        }
+        self.told.insert(channel, now);
+        let (api, patience) = (self.api.clone(), self.patience);
+        tokio::spawn(async move {
+            if let Err(error) = api.post(channel, Some(message), &nonce(), &text, patience).await {
+                warn!(channel, length = text.chars().count(), %error, "cannot send a message to discord");
+            }
+        });
+    }
+
+    async fn channel(&mut self, channel: u64) -> Option<Channel> {
+        if let Some(known) = self.channels.get(&channel) {
+            return Some(known.clone());
+        }
+        match self.api.channel(channel, LOOK_UP).await {
+            Ok(found) => {
+                if self.channels.len() >= IDS_KEPT {
+                    self.channels.clear();
+                }
+                self.channels.insert(channel, found.clone());
+                Some(found)
+            }
+            Err(error) => {
+                debug!(channel, %error, "cannot look the channel up");
+                None
+            }
+        }
+    }
+
+    /// Answers what was written while nobody listened, each once, in order.
+    async fn catch_up(&mut self) {
+        let oldest = id_from(MISSED_SPAN);
+        let mut channels = self.desk.seen.channels();
+        channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
+        channels.truncate(CHANNELS_MOST);
+        let mut missed = Vec::new();
+        for some in channels.chunks(8) {
+            let mut reads = tokio::task::JoinSet::new();
+            for (channel, last) in some {
+                reads.spawn(read_after(self.api.clone(), *channel, oldest.max(*last)));
+            }
+            while let Some(read) = reads.join_next().await {
+                missed.extend(read.unwrap_or_default());
+            }
+        }
+        missed.retain(|message| !self.recent.has(message.id));
+        missed.sort_by_key(|message| message.id);
+        let mut counts: HashMap<u64, usize> = HashMap::new();
+        for mut message in missed {
+            let Some(channel) = self.channel(message.channel_id).await else { continue };
+            message.guild_id = channel.guild_id;
+            if !self.is_for_us(&message) {
+                continue;
+            }
+            let count = counts.entry(message.channel_id).or_default();
+            *count += 1;
+            if *count > MISSED_MOST {
+                continue;
+            }
+            if let Some(guild) = channel.guild_id {
+                message.member = self.api.member(guild, message.author.id, LOOK_UP).await.ok();
+            }
+            let names = message.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect::<Vec<_>>();
+            self.message(&message, &names, Parent::Known(channel.thread_parent())).await;
+        }
+        let (prompts, channels) = (counts.values().sum::<usize>(), counts.len());
+        if prompts > 0 {
+            info!(prompts, channels, "caught up with what was written while disconnected");
+        }
+    }
+}
+
+/// What `/stop` says.
+pub(super) fn stop_text(stopped: bool) -> String {
+    if stopped { "Stopped." } else { "There is nothing to stop here." }.to_owned()
+}
+
+/// Puts a short text into the waiting answer of a command, without holding anything up.
+pub(super) fn answer(api: &Api, identity: &Arc<Identity>, interactions: &Interactions, slash: &Slash, text: String, patience: Patience) {
+    let Some(mut door) = interactions.take(slash.interaction) else { return };
+    let (api, application, channel) = (api.clone(), identity.application, slash.channel);
+    tokio::spawn(async move {
+        let sent = if door.is_open().await {
+            api.edit_original(application, door.interaction, &door.token, &text, patience).await
+        } else {
+            api.post(channel, None, &nonce(), &text, patience).await
+        };
+        if let Err(error) = sent {
+            warn!(channel, length = text.chars().count(), %error, "cannot answer a command");
+        }
+    });
+}
+
+async fn read_after(api: Api, channel: u64, mut after: u64) -> Vec<Message> {
+    let mut all: Vec<Message> = Vec::new();
+    for _ in 0..PAGES {
+        match api.messages_after(channel, after, LOOK_UP).await {
+            Ok(page) => {
+                let full = page.len() >= 100;
+                after = page.last().map_or(after, |message| message.id);
+                all.extend(page);
+                if !full {
+                    break;
+                }
+            }
+            Err(error) => {
+                // Channels go away and permissions change: nothing to be done about it.
+                debug!(channel, %error, "cannot read missed messages");
+                break;
+            }
+        }
+    }
+    all
+}
+
+/// The ids of the latest messages, so many and no more.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    known: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+impl Recent {
+    fn has(&self, id: u64) -> bool {
+        self.known.contains(&id)
+    }
+
+    /// Takes an id in; false when it was there.
+    fn is_new(&mut self, id: u64) -> bool {
+        if !self.known.insert(id) {
+            return false;
+        }
+        self.order.push_back(id);
+        if self.order.len() > IDS_KEPT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_new_once_and_memory_is_bounded() {
+        let mut recent = Recent::default();
+        for id in 0..10_000 {
+            assert!(recent.is_new(id));
+            assert!(!recent.is_new(id));
+        }
+        assert_eq!(recent.known.len(), IDS_KEPT);
+        assert!(recent.has(9_999) && !recent.has(0));
+    }
+}

@@ -1,0 +1,307 @@
+//! Requests to Discord's HTTP interface: time limits, retries, rate limits.
+//!
+//! Replaces serenity's client, which has no time limits, never retries a 5xx or a cut connection, and reports a 429
+//! without its waiting time when it is used through a base address. Knows nothing of what the requests mean
+//! (`api.rs` does). Never logs a body: prompts and answers are people's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use reqwest::{Method, StatusCode, header};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::watch;
+use tracing::{debug, warn};
+
+use super::limits::{Bucket, Limits, Told};
+
+const USER_AGENT: &str = concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
+const CONNECT: Duration = Duration::from_secs(10);
+const LONG_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a request may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// One attempt.
+    pub(super) attempt: Duration,
+    /// All attempts and the waits between them.
+    pub(super) total: Duration,
+}
+
+impl Patience {
+    pub(super) const fn new(attempt: Duration, total: Duration) -> Self {
+        Self { attempt, total }
+    }
+}
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    /// From `/` on, behind `/api/v10`.
+    pub(super) path: String,
+    /// Where its rate limit is kept; none for requests that are never repeated.
+    pub(super) bucket: Option<Bucket>,
+    pub(super) body: Option<Value>,
+    /// The path holds an interaction's token: a 401 is about that, not about the bot.
+    pub(super) by_interaction: bool,
+}
+
+/// Why a request failed for good.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum RestError {
+    /// Discord does not take the bot's token; nothing is sent any more.
+    #[error("discord refused the bot token")]
+    TokenRefused,
+    /// Discord refused the request.
+    #[error("discord refused the request: {status} {code} {message}")]
+    Refused { status: u16, code: u64, message: String },
+    /// Discord asks for a longer wait than the request has.
+    #[error("discord's rate limit asks for {} s", .0.as_secs())]
+    Limited(Duration),
+    /// No usable answer in time.
+    #[error("discord was not reachable for {} s: {last}", .waited.as_secs())]
+    Unreachable { waited: Duration, last: String },
+}
+
+impl RestError {
+    /// The thing the request was about does not exist.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Self::Refused { status: 404, .. })
+    }
+
+    /// The bot may not do this here, or cannot see the place.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused { status: 403 | 404, .. })
+    }
+
+    /// Asking again later could help.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Limited(_) | Self::Unreachable { .. })
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    base: String,
+    token: SecretString,
+    limits: Mutex<Limits>,
+    lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
+    refused: watch::Sender<bool>,
+}
+
+/// The client. Clones share limits and connections.
+#[derive(Clone, Debug)]
+pub(super) struct Rest {
+    http: reqwest::Client,
+    shared: Arc<Shared>,
+}
+
+impl Rest {
+    /// Makes a client for `{base}/api/v10`.
+    pub(super) fn new(base: &str, token: SecretString) -> Result<Self, reqwest::Error> {
+        let shared = Shared {
+            base: format!("{}/api/v10", base.trim_end_matches('/')),
+            token,
+            limits: Mutex::default(),
+            lanes: Mutex::default(),
+            refused: watch::channel(false).0,
+        };
+        Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::new(shared) })
+    }
+
+    /// The same client with connections of its own, for use on another runtime: a connection lives and dies with the
+    /// runtime that opened it.
+    pub(super) fn with_own_connections(&self) -> Result<Self, reqwest::Error> {
+        Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Resolves when Discord refused the token.
+    pub(super) async fn token_refused(&self) {
+        let mut refused = self.shared.refused.subscribe();
+        // The sender lives in `self`, so this cannot fail before it is true.
+        let _ = refused.wait_for(|refused| *refused).await;
+    }
+
+    /// Answers of 401, 403 and 429 in the last ten minutes.
+    pub(super) fn invalid_requests(&self) -> usize {
+        self.limits().invalid_lately(Instant::now())
+    }
+
+    /// Sends a request until it succeeds, is refused, or patience ends. Requests of one bucket go out one after the
+    /// other, in the order of the calls. Dropping the future may leave the request done or undone.
+    pub(super) async fn send(&self, call: &Call, patience: Patience) -> Result<Value, RestError> {
+        let lane = call.bucket.map(|bucket| self.lane(bucket));
+        let _turn = match &lane {
+            Some(lane) => Some(lane.lock().await),
+            None => None,
+        };
+        let began = Instant::now();
+        let mut pause = Duration::from_millis(250);
+        loop {
+            self.wait_for_limits(call, began, patience).await?;
+            let last = match self.attempt(call, patience.attempt).await {
+                Attempt::Done(value) => return Ok(value),
+                Attempt::Failed(error) => return Err(error),
+                Attempt::Limited => continue,
+                Attempt::Again(last) => last,
+            };
+            if began.elapsed() + pause > patience.total {
+                return Err(RestError::Unreachable { waited: began.elapsed(), last });
+            }
+            debug!(method = %call.method, error = %last, "discord request failed, trying again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(8));
+        }
+    }
+
+    async fn wait_for_limits(&self, call: &Call, began: Instant, patience: Patience) -> Result<(), RestError> {
+        loop {
+            if *self.shared.refused.borrow() {
+                return Err(RestError::TokenRefused);
+            }
+            let now = Instant::now();
+            let wait = {
+                let mut limits = self.limits();
+                match limits.penalty(now) {
+                    Some(penalty) => penalty,
+                    None => match limits.take(call.bucket, now) {
+                        Ok(()) => return Ok(()),
+                        Err(wait) => wait,
+                    },
+                }
+            };
+            if began.elapsed() + wait > patience.total {
+                return Err(RestError::Limited(wait));
+            }
+            if wait > LONG_WAIT {
+                let route = call.bucket.map_or("", |bucket| bucket.0);
+                warn!(route, seconds = wait.as_secs(), "waiting for discord's rate limit");
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn attempt(&self, call: &Call, limit: Duration) -> Attempt {
+        let mut request = self
+            .http
+            .request(call.method.clone(), format!("{}{}", self.shared.base, call.path))
+            .timeout(limit)
+            .header(header::AUTHORIZATION, format!("Bot {}", self.shared.token.expose_secret()));
+        if let Some(body) = &call.body {
+            request = request.json(body);
+        }
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return Attempt::Again(describe(&error)),
+        };
+        let status = response.status();
+        let headers = response.headers().clone();
+        let body = match response.bytes().await {
+            Ok(body) => body,
+            Err(error) => return Attempt::Again(describe(&error)),
+        };
+        let now = Instant::now();
+        self.limits().learn(call.bucket, &told(&headers), now);
+        if status.is_success() {
+            if body.is_empty() {
+                return Attempt::Done(Value::Null);
+            }
+            return match serde_json::from_slice(&body) {
+                Ok(value) => Attempt::Done(value),
+                Err(_) => Attempt::Again(format!("{status} with a body that is not JSON")),
+            };
+        }
+        if status.is_server_error() {
+            return Attempt::Again(status.to_string());
+        }
+        let fault: Fault = serde_json::from_slice(&body).unwrap_or_default();
+        let shared_scope = headers.get("x-ratelimit-scope").is_some_and(|scope| scope == "shared");
+        if matches!(status.as_u16(), 401 | 403) || (status == StatusCode::TOO_MANY_REQUESTS && !shared_scope) {
+            let lately = self.limits().invalid(now);
+            if lately.is_multiple_of(1_000) {
+                warn!(count = lately, "many requests refused by discord in ten minutes; it bans addresses above 10000");
+            }
+        }
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => {
+                let seconds = fault.retry_after.or_else(|| number(&headers, "retry-after")).unwrap_or(1.0);
+                let global = fault.global || headers.contains_key("x-ratelimit-global");
+                let wait = Duration::try_from_secs_f64(seconds).unwrap_or(LONG_WAIT).max(Duration::from_millis(50));
+                // Without a bucket nobody would wait: let everybody.
+                self.limits().refused(call.bucket, global || call.bucket.is_none(), wait, now);
+                Attempt::Limited
+            }
+            StatusCode::UNAUTHORIZED if !call.by_interaction => {
+                self.shared.refused.send_replace(true);
+                Attempt::Failed(RestError::TokenRefused)
+            }
+            _ => Attempt::Failed(RestError::Refused { status: status.as_u16(), code: fault.code, message: fault.message }),
+        }
+    }
+
+    fn lane(&self, bucket: Bucket) -> Arc<tokio::sync::Mutex<()>> {
+        let mut lanes = self.shared.lanes.lock().expect("nothing panics under this lock");
+        if lanes.len() >= 512 {
+            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        }
+        Arc::clone(lanes.entry(bucket).or_default())
+    }
+
+    fn limits(&self) -> std::sync::MutexGuard<'_, Limits> {
+        self.shared.limits.lock().expect("nothing panics under this lock")
+    }
+}
+
+/// Makes an HTTP client as Discord wants it; serenity gets one too.
+pub(super) fn http_client(limit: Duration) -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT).timeout(limit).build()
+}
+
+enum Attempt {
+    Done(Value),
+    Failed(RestError),
+    /// A rate limit was learned; wait for it and try again.
+    Limited,
+    /// Nothing usable came back.
+    Again(String),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fault {
+    code: u64,
+    message: String,
+    retry_after: Option<f64>,
+    global: bool,
+}
+
+fn told(headers: &header::HeaderMap) -> Told {
+    Told {
+        name: headers.get("x-ratelimit-bucket").and_then(|value| value.to_str().ok()).map(str::to_owned),
+        remaining: number(headers, "x-ratelimit-remaining").map(|remaining| remaining as u32),
+        reset_after: number(headers, "x-ratelimit-reset-after").and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+    }
+}
+
+fn number(headers: &header::HeaderMap, name: &str) -> Option<f64> {
+    headers.get(name)?.to_str().ok()?.parse().ok()
+}
+
+/// The address is left out: it may hold an interaction's token.
+fn describe(error: &reqwest::Error) -> String {
+    let kind = if error.is_timeout() {
+        "timed out"
+    } else if error.is_connect() {
+        "cannot connect"
+    } else {
+        "connection cut"
+    };
+    let mut cause = std::error::Error::source(error);
+    while let Some(deeper) = cause.and_then(std::error::Error::source) {
+        cause = Some(deeper);
+    }
+    cause.map_or_else(|| kind.to_owned(), |cause| format!("{kind}: {cause}"))
+}

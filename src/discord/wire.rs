@@ -1,0 +1,279 @@
+//! What we read of Discord's objects: only the fields we use, so that Discord may change all others.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Deserializer};
+use serenity::model::channel::Message as GatewayMessage;
+
+/// The first millisecond of Discord's ids, since 1970.
+const EPOCH_MS: u64 = 1_420_070_400_000;
+
+/// The first id that Discord could give `ago` before now.
+pub(super) fn id_from(ago: Duration) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ms = u64::try_from(now.saturating_sub(ago).as_millis()).unwrap_or(u64::MAX);
+    ms.saturating_sub(EPOCH_MS) << 22
+}
+
+/// A user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct User {
+    #[serde(deserialize_with = "id")]
+    pub(super) id: u64,
+    pub(super) username: String,
+    #[serde(default)]
+    pub(super) global_name: Option<String>,
+    #[serde(default)]
+    pub(super) bot: bool,
+}
+
+impl User {
+    /// The name people see.
+    pub(super) fn shown(&self) -> &str {
+        self.global_name.as_deref().unwrap_or(&self.username)
+    }
+}
+
+/// A user as a member of a guild.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Member {
+    #[serde(default, deserialize_with = "ids")]
+    pub(super) roles: Vec<u64>,
+    #[serde(default)]
+    pub(super) nick: Option<String>,
+}
+
+/// A message.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Message {
+    #[serde(deserialize_with = "id")]
+    pub(super) id: u64,
+    #[serde(deserialize_with = "id")]
+    pub(super) channel_id: u64,
+    /// Missing in what the HTTP interface returns, also in guilds.
+    #[serde(default, deserialize_with = "maybe_id")]
+    pub(super) guild_id: Option<u64>,
+    pub(super) author: User,
+    #[serde(default)]
+    pub(super) member: Option<Member>,
+    #[serde(default)]
+    pub(super) content: String,
+    #[serde(default)]
+    pub(super) mentions: Vec<User>,
+    #[serde(default, deserialize_with = "maybe_id")]
+    pub(super) webhook_id: Option<u64>,
+    /// 0 is a message, 19 a reply; all others are Discord's own.
+    #[serde(rename = "type", default)]
+    pub(super) kind: u8,
+    #[serde(default)]
+    pub(super) referenced_message: Option<Referenced>,
+}
+
+/// The message another one replies to.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Referenced {
+    pub(super) author: User,
+}
+
+impl From<&GatewayMessage> for Message {
+    fn from(message: &GatewayMessage) -> Self {
+        Self {
+            id: message.id.get(),
+            channel_id: message.channel_id.get(),
+            guild_id: message.guild_id.map(|id| id.get()),
+            author: User::from(&message.author),
+            member: message
+                .member
+                .as_ref()
+                .map(|member| Member { roles: member.roles.iter().map(|role| role.get()).collect(), nick: member.nick.clone() }),
+            content: message.content.clone(),
+            mentions: message.mentions.iter().map(User::from).collect(),
+            webhook_id: message.webhook_id.map(|id| id.get()),
+            kind: u8::from(message.kind),
+            referenced_message: message.referenced_message.as_ref().map(|message| Referenced { author: User::from(&message.author) }),
+        }
+    }
+}
+
+impl From<&serenity::model::user::User> for User {
+    fn from(user: &serenity::model::user::User) -> Self {
+        Self { id: user.id.get(), username: user.name.clone(), global_name: user.global_name.clone(), bot: user.bot }
+    }
+}
+
+/// A slash command somebody used. The token is left out of `Debug`.
+#[derive(Clone)]
+pub(super) struct Slash {
+    pub(super) interaction: u64,
+    pub(super) token: String,
+    pub(super) channel: u64,
+    /// The channel a thread belongs to.
+    pub(super) parent: Option<u64>,
+    pub(super) guild: Option<u64>,
+    pub(super) user: User,
+    pub(super) roles: Vec<u64>,
+    pub(super) nick: Option<String>,
+    pub(super) name: String,
+    pub(super) prompt: String,
+}
+
+impl Slash {
+    /// Reads an interaction; none when it is not a slash command.
+    pub(super) fn read(value: &serde_json::Value) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Wire {
+            #[serde(deserialize_with = "id")]
+            id: u64,
+            #[serde(rename = "type")]
+            kind: u8,
+            token: String,
+            #[serde(default, deserialize_with = "maybe_id")]
+            guild_id: Option<u64>,
+            #[serde(deserialize_with = "id")]
+            channel_id: u64,
+            #[serde(default)]
+            channel: Option<Channel>,
+            #[serde(default)]
+            member: Option<WireMember>,
+            #[serde(default)]
+            user: Option<User>,
+            data: Data,
+        }
+        #[derive(Deserialize)]
+        struct WireMember {
+            user: User,
+            #[serde(flatten)]
+            member: Member,
+        }
+        #[derive(Deserialize)]
+        struct Data {
+            name: String,
+            #[serde(default)]
+            options: Vec<Chosen>,
+        }
+        #[derive(Deserialize)]
+        struct Chosen {
+            name: String,
+            #[serde(default)]
+            value: serde_json::Value,
+        }
+        let wire = Wire::deserialize(value).ok().filter(|wire| wire.kind == 2)?;
+        let (user, member) = match wire.member {
+            Some(member) => (member.user, member.member),
+            None => (wire.user?, Member::default()),
+        };
+        let prompt = wire.data.options.iter().find(|option| option.name == "prompt").and_then(|option| option.value.as_str());
+        Some(Self {
+            interaction: wire.id,
+            token: wire.token,
+            channel: wire.channel_id,
+            parent: wire.channel.as_ref().and_then(Channel::thread_parent),
+            guild: wire.guild_id,
+            user,
+            roles: member.roles,
+            nick: member.nick,
+            name: wire.data.name,
+            prompt: prompt.unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+/// A channel or thread.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Channel {
+    #[serde(rename = "type")]
+    pub(super) kind: u8,
+    #[serde(default, deserialize_with = "maybe_id")]
+    pub(super) guild_id: Option<u64>,
+    #[serde(default, deserialize_with = "maybe_id")]
+    pub(super) parent_id: Option<u64>,
+}
+
+impl Channel {
+    /// The channel a thread belongs to; of other channels the parent is a category, which is of no interest.
+    pub(super) fn thread_parent(&self) -> Option<u64> {
+        self.parent_id.filter(|_| matches!(self.kind, 10..=12))
+    }
+}
+
+/// The application behind the bot.
+#[derive(Debug, Deserialize)]
+pub(super) struct Application {
+    #[serde(deserialize_with = "id")]
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) owner: Option<User>,
+    #[serde(default)]
+    pub(super) team: Option<Team>,
+}
+
+/// The team that owns an application.
+#[derive(Debug, Deserialize)]
+pub(super) struct Team {
+    #[serde(default)]
+    pub(super) members: Vec<TeamMember>,
+}
+
+/// One of a team.
+#[derive(Debug, Deserialize)]
+pub(super) struct TeamMember {
+    pub(super) user: User,
+}
+
+/// How to log in to the gateway.
+#[derive(Debug, Deserialize)]
+pub(super) struct GatewayBot {
+    pub(super) url: String,
+    pub(super) session_start_limit: StartLimit,
+}
+
+/// How many logins are left.
+#[derive(Debug, Deserialize)]
+pub(super) struct StartLimit {
+    pub(super) remaining: u64,
+    /// Milliseconds.
+    pub(super) reset_after: u64,
+}
+
+fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|_| serde::de::Error::custom(format!("{text:?} is not an id")))
+}
+
+fn maybe_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
+}
+
+fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    Ok(Vec::<String>::deserialize(deserializer)?.iter().filter_map(|text| text.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_needs_only_the_fields_we_use() {
+        let message = Message::deserialize(json!({
+            "id": "5", "channel_id": "6", "author": {"id": "7", "username": "ann", "flags": null}, "content": "hi", "pinned": null,
+        }))
+        .expect("enough");
+        assert_eq!((message.id, message.guild_id, message.author.shown()), (5, None, "ann"));
+    }
+
+    #[test]
+    fn a_slash_command_in_a_thread_names_the_parent_and_one_in_a_category_does_not() {
+        let slash = |kind: u8| {
+            Slash::read(&json!({
+                "id": "1", "type": 2, "token": "t", "channel_id": "3", "channel": {"id": "3", "type": kind, "parent_id": "9"}, "guild_id": "4",
+                "member": {"user": {"id": "7", "username": "ann"}, "roles": ["8"], "nick": "Annie"},
+                "data": {"name": "ask", "options": [{"name": "prompt", "type": 3, "value": "hello"}]},
+            }))
+            .expect("a slash command")
+        };
+        assert_eq!((slash(11).parent, slash(0).parent), (Some(9), None));
+        assert_eq!((slash(0).prompt.as_str(), slash(0).roles), ("hello", vec![8]));
+    }
+}
