@@ -25,11 +25,11 @@ fn is_secret(name: &str) -> bool {
     ["_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|part| name.contains(part)) && !name.ends_with("_FILE") && !name.ends_with("_DIR")
 }
 
-/// Reads the settings; variables of the environment win over those of the file.
+/// Reads the settings; variables of the environment win over those of the file, `backend` over `AGENT_BACKEND`.
 ///
 /// # Errors
 /// Every fault found.
-pub fn read(env_file: Option<&Path>) -> Result<Settings, Vec<String>> {
+pub fn read(env_file: Option<&Path>, backend: Option<String>) -> Result<Settings, Vec<String>> {
     let mut faults = Vec::new();
     let mut variables = HashMap::new();
     if let Some(path) = env_file {
@@ -52,6 +52,14 @@ pub fn read(env_file: Option<&Path>) -> Result<Settings, Vec<String>> {
     for (name, value) in std::env::vars_os() {
         if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) {
             variables.insert(name, value);
+        }
+    }
+    if let Some(backend) = backend {
+        let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
+        if configured.as_deref().unwrap_or("claude") != backend {
+            // They were meant for the configured backend; another one has other programs and models.
+            variables.remove("BACKEND_CLI_PATH");
+            variables.remove("BACKEND_MODEL");
         }
     }
     let config = match Config::read(|name| variables.get(name).cloned()) {
@@ -80,9 +88,9 @@ mod tests {
     fn a_damaged_env_file_is_named_without_its_content() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "GOOD=1\nthis is canary-secret no assignment\n").unwrap();
-        let faults = read(Some(file.path())).err().unwrap();
+        let faults = read(Some(file.path()), None).err().unwrap();
         assert!(faults[0].contains("NAME=value") && !faults[0].contains("canary"), "{faults:?}");
-        let missing = read(Some(Path::new("/nonexistent.env"))).err().unwrap();
+        let missing = read(Some(Path::new("/nonexistent.env")), None).err().unwrap();
         assert!(missing[0].contains("/nonexistent.env"));
     }
 

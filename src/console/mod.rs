@@ -6,5 +6,5 @@
 mod outlet;
 mod session;
 
-pub use outlet::Console;
+pub use outlet::{Console, stdout};
 pub use session::{Leave, run};

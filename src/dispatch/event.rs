@@ -10,7 +10,7 @@ use crate::agent::descriptor::Feature;
 use crate::agent::{Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn, Text, ToolOutput};
 use crate::event::Event;
 use crate::fold::Transcript;
-use crate::prompt;
+use crate::prompt::{self, MemoryAccess};
 use crate::turn::recording::{FORMAT, Header};
 use crate::turn::{Backend, Ending, StopReason, TurnRequest, TurnResult};
 
@@ -69,12 +69,13 @@ impl Inner {
     async fn start(&self, event: &Event, descriptor: &Descriptor, native_id: Option<String>) -> StartTurn {
         let choices = &self.parts.choices;
         let own = descriptor.name == choices.backend;
-        let may_write = choices.mode == Mode::Build
-            && choices.safety >= Safety::Edit
-            && (choices.allowed_tools.is_empty() || choices.allowed_tools.iter().any(|tool| descriptor.write_tools.contains(tool)));
-        let memory = self.parts.workspace.memory_path();
+        // Tools with which the agent may write to memory.md in this turn.
+        let may_write = choices.mode == Mode::Build && choices.safety >= Safety::Edit;
+        let allowed = |tool: &&String| choices.allowed_tools.is_empty() || choices.allowed_tools.contains(tool);
+        let write_tools: Vec<String> = descriptor.write_tools.iter().filter(|_| may_write).filter(allowed).cloned().collect();
         let documents = self.parts.workspace.read().await;
-        let assembled = prompt::assemble(&documents, may_write.then_some(memory.as_path()));
+        let memory = MemoryAccess { path: self.parts.workspace.memory_path(), write_tools: &write_tools };
+        let assembled = prompt::assemble(&documents, &memory);
         for warning in &assembled.warnings {
             tracing::warn!("{warning}");
         }
@@ -179,7 +180,7 @@ impl Inner {
         let (visible, memory) = prompt::extract_memory(&text);
         let Some(memory) = memory else { return (text, notices) };
         let visible = visible.to_owned();
-        match self.parts.workspace.append_memory(&self.parts.redactor.clean(memory)).await {
+        match self.parts.workspace.append_memory(&self.parts.redactor.clean(memory.to_owned())).await {
             Ok(()) => (visible, notices),
             Err(error) => {
                 tracing::error!(%error, "cannot append to memory.md; the block stays in the answer");

@@ -1,0 +1,1 @@
+//! `aetheel run`: Discord, until a signal.

@@ -1,0 +1,124 @@
+//! Putting the program together: start in order, stop in order, exit with the right code.
+
+mod agents;
+mod desk;
+mod gateway;
+mod settings;
+mod start;
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::cli::{Cli, Command, exit};
+use crate::config::LogFormat;
+use crate::console::{self, Console, Leave};
+use crate::{demo, telemetry};
+
+use self::settings::Settings;
+use self::start::{Ground, Refused};
+
+/// Runs a command and returns the exit code.
+pub fn run(cli: Cli) -> u8 {
+    match cli.command {
+        Command::DemoAgent { arguments } => demo::run(arguments),
+        Command::Check(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(check(settings))),
+        Command::Console { common, backend } => {
+            with_settings(common.env_file.as_deref(), backend, |settings| block_on(talk(settings)))
+        }
+        Command::Run(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(gateway::serve(settings))),
+    }
+}
+
+fn with_settings(env_file: Option<&Path>, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
+    match settings::read(env_file, backend) {
+        Ok(settings) => run(settings),
+        Err(faults) => {
+            tell(&Refused { code: exit::CONFIG, faults });
+            exit::CONFIG
+        }
+    }
+}
+
+/// Runs on a runtime of our own; what still blocks in the background when it is done does not hold the exit up.
+fn block_on(future: impl Future<Output = u8>) -> u8 {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(future);
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            code
+        }
+        Err(error) => {
+            eprintln!("error: cannot start the async runtime: {error}");
+            exit::SOFTWARE
+        }
+    }
+}
+
+/// Tells why the program will not start: every reason, then what code it leaves with.
+fn tell(refused: &Refused) {
+    for fault in &refused.faults {
+        eprintln!("error: {fault}");
+    }
+    let count = refused.faults.len();
+    eprintln!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" });
+}
+
+/// `aetheel check`.
+async fn check(settings: Settings) -> u8 {
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
+        eprintln!("error: {fault}");
+        return exit::CONFIG;
+    }
+    let token = settings.config.discord_bot_token.is_some();
+    match Ground::prepare(settings, token).await {
+        Ok(ground) => {
+            ground.describe(&mut std::io::stdout().lock());
+            if !token {
+                println!("note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not");
+            }
+            println!("all is well");
+            exit::OK
+        }
+        Err(refused) => {
+            tell(&refused);
+            refused.code
+        }
+    }
+}
+
+/// `aetheel console`.
+async fn talk(settings: Settings) -> u8 {
+    let began = Instant::now();
+    // Between streamed text only what matters; LOG_LEVEL overrides.
+    let filter = if settings.variables.contains_key("LOG_LEVEL") { settings.config.log_level.as_str() } else { "warn" };
+    if let Err(fault) = telemetry::start(settings.config.log_format, filter, settings.redactor.clone()) {
+        eprintln!("error: {fault}");
+        return exit::CONFIG;
+    }
+    let ground = match Ground::prepare(settings, false).await {
+        Ok(ground) => ground,
+        Err(refused) => {
+            tell(&refused);
+            return refused.code;
+        }
+    };
+    let live = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let console = std::sync::Arc::new(Console::new(live, console::stdout()));
+    let grace = ground.config.shutdown_grace;
+    let (dispatcher, rest) = ground.dispatcher(console.clone());
+    tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "console ready");
+    let left = console::run(&dispatcher, &console).await;
+    let (grace, code) = match left {
+        Ok(Leave::Done { failed: 0 }) => (Duration::ZERO, exit::OK),
+        Ok(Leave::Done { .. }) => (Duration::ZERO, exit::FAILED),
+        Ok(Leave::Terminated) => (grace, exit::OK),
+        Err(error) => {
+            tracing::error!(%error, "cannot listen for signals");
+            (Duration::ZERO, exit::SOFTWARE)
+        }
+    };
+    dispatcher.shutdown(grace).await;
+    rest.close().await;
+    code
+}
