@@ -1,1 +1,116 @@
 //! `aetheel run`: Discord, until a signal.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::settings::Settings;
+use super::start::{Ground, Refused};
+use super::{desk, tell};
+use crate::cli::exit;
+use crate::discord::{Discord, Options, StartError};
+use crate::{access, telemetry};
+
+/// Serves until a signal or until Discord refuses the bot for good; returns the exit code.
+pub async fn serve(settings: Settings) -> u8 {
+    let began = Instant::now();
+    if let Err(fault) = telemetry::start(settings.config.log_format, &settings.config.log_level, settings.redactor.clone()) {
+        eprintln!("error: {fault}");
+        return exit::CONFIG;
+    }
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            tracing::error!(%error, "cannot listen for signals");
+            return exit::SOFTWARE;
+        }
+    };
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let started = async {
+        let ground = Ground::prepare(settings, true).await?;
+        let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
+        let discord = Discord::connect(options).await.map_err(refused)?;
+        Ok::<_, Refused>((ground, discord))
+    };
+    let (ground, discord) = tokio::select! {
+        started = started => match started {
+            Ok(started) => started,
+            Err(refused) => {
+                tell(&refused);
+                return refused.code;
+            }
+        },
+        () = signals.next() => return exit::OK,
+    };
+    let config = ground.config.clone();
+    if let Some(warning) = access::warning(&config.allowed, config.safety) {
+        tracing::warn!("{warning}");
+    }
+    let last_seen = ground.workspace.last_seen().clone();
+    let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
+    let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), last_seen.clone()).await;
+    let saving = tokio::spawn(desk::keep_saving(last_seen.clone()));
+    let listening = tokio::select! {
+        listening = discord.listen(desk) => match listening {
+            Ok(listening) => listening,
+            Err(error) => {
+                let refused = refused(error);
+                tell(&refused);
+                return refused.code;
+            }
+        },
+        () = signals.next() => return exit::OK,
+    };
+    tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
+    let code = tokio::select! {
+        () = signals.next() => exit::OK,
+        error = listening.failed() => {
+            tracing::error!("{error}");
+            exit::NO_PERMISSION
+        }
+    };
+    tracing::info!("shutdown: begins");
+    listening.stop_intake();
+    tokio::select! {
+        () = dispatcher.shutdown(config.shutdown_grace) => {}
+        () = signals.next() => {
+            tracing::warn!("shutdown: second signal, stopping turns now");
+            dispatcher.shutdown(Duration::ZERO).await;
+        }
+    }
+    listening.close().await;
+    saving.abort();
+    desk::save(&last_seen).await;
+    rest.close().await;
+    tracing::info!("shutdown: done");
+    code
+}
+
+fn refused(error: StartError) -> Refused {
+    let code = match error {
+        StartError::NoToken | StartError::BadToken(_) => exit::CONFIG,
+        StartError::TokenRefused | StartError::Intents(_) => exit::NO_PERMISSION,
+        StartError::Unreachable { .. } => exit::TEMPORARY,
+    };
+    Refused { code, faults: vec![error.to_string()] }
+}
+
+/// SIGINT and SIGTERM.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

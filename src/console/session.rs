@@ -41,7 +41,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     let mut answers = session.shared.answers.subscribe();
     let mut lines = read_lines();
     if session.shared.live {
-        session.shared.aside(&format!("aetheel console · {} · /help for commands", dispatcher.backend_of(&Lane::Console)));
+        session.shared.aside(&format!("aetheel console · {} · /help for commands", dispatcher.backend_of(&Lane::Console).await));
         session.shared.prompt();
     }
     let (mut open, mut leaving) = (true, false);
@@ -104,7 +104,7 @@ impl Session<'_> {
             Some("/stop") => Ok("nothing is running".to_owned()),
             Some("/backend") => match words.next() {
                 None => {
-                    let current = self.dispatcher.backend_of(&Lane::Console);
+                    let current = self.dispatcher.backend_of(&Lane::Console).await;
                     Ok(format!("{current} of {}", self.dispatcher.backend_names().join(", ")))
                 }
                 Some(name) => self.dispatcher.choose_backend(&Lane::Console, name).await.map(|()| format!("{name} answers from now on")),

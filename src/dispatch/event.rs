@@ -13,6 +13,7 @@ use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::recording::{FORMAT, Header};
 use crate::turn::{Backend, Ending, StopReason, TurnRequest, TurnResult};
+use crate::workspace::SessionId;
 
 impl Inner {
     /// Runs the event's turn and delivers its answer.
@@ -33,14 +34,13 @@ impl Inner {
 
     async fn answer(&self, event: &Event, id: &str, stop: watch::Receiver<Option<StopReason>>, reply: &mut dyn Reply) -> Answer {
         let bindings = self.parts.workspace.bindings();
-        let epoch = bindings.epoch(&event.lane);
-        let name = bindings.active_backend(&event.lane).unwrap_or_else(|| self.parts.choices.backend.clone());
+        let name = self.backend_of(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
             tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
             return plain_failure(name, format!("The backend is not available. (backend missing, {id})"));
         };
-        let session = bindings.get(&event.lane, &name).map(|binding| binding.session);
-        let start = self.start(event, backend.descriptor(), session).await;
+        let binding = bindings.get(&event.lane, &name).await;
+        let start = self.start(event, backend.descriptor(), binding.session).await;
         let requested = start.native_id.clone();
         let header = self.header(event, id, &*backend);
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
@@ -52,7 +52,7 @@ impl Inner {
         };
         let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut show).await;
         self.report(&name, &result);
-        let notices = self.keep(event, &name, epoch, requested.as_deref(), &result).await;
+        let notices = self.keep(event, &name, binding.epoch, requested.as_deref(), &result).await;
         let (text, notices) = self.remember(result.text.clone(), notices).await;
         Answer {
             failure: wording::failure(&result.ending, self.parts.host.query_timeout, result.transcript.retry(), id),
@@ -66,7 +66,7 @@ impl Inner {
     }
 
     /// What the guest is told, from files read at this moment.
-    async fn start(&self, event: &Event, descriptor: &Descriptor, native_id: Option<String>) -> StartTurn {
+    async fn start(&self, event: &Event, descriptor: &Descriptor, session: Option<SessionId>) -> StartTurn {
         let choices = &self.parts.choices;
         let own = descriptor.name == choices.backend;
         // Tools with which the agent may write to memory.md in this turn.
@@ -74,7 +74,7 @@ impl Inner {
         let allowed = |tool: &&String| choices.allowed_tools.is_empty() || choices.allowed_tools.contains(tool);
         let write_tools: Vec<String> = descriptor.write_tools.iter().filter(|_| may_write).filter(allowed).cloned().collect();
         let documents = self.parts.workspace.read().await;
-        let memory = MemoryAccess { path: self.parts.workspace.memory_path(), write_tools: &write_tools };
+        let memory = MemoryAccess { path: &self.parts.workspace.memory_path(), write_tools: &write_tools };
         let assembled = prompt::assemble(&documents, &memory);
         for warning in &assembled.warnings {
             tracing::warn!("{warning}");
@@ -84,7 +84,7 @@ impl Inner {
             session: 1,
             turn: 1,
             cwd: self.parts.host.cwd.to_string_lossy().into_owned(),
-            native_id: native_id.filter(|_| supported(Feature::Resume)),
+            native_id: session.filter(|_| supported(Feature::Resume)).map(|id| id.as_str().to_owned()),
             fork: false,
             fresh_id: uuid::Uuid::new_v4().to_string(),
             settings: Settings {
@@ -158,15 +158,13 @@ impl Inner {
         let mut notices = result.transcript.notices().to_vec();
         let saved = match (&result.ending, &result.session) {
             (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
-                bindings.forget_session(&event.lane, backend).await.map(|_| ())
+                bindings.set_session_if(&event.lane, backend, None, epoch).await
             }
-            (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => {
-                if requested.is_some() && !notices.iter().any(|notice| notice.contains("session")) {
-                    notices.push("The agent started a new session; earlier messages of this conversation may be forgotten.".to_owned());
-                }
-                bindings.set_session_if(&event.lane, backend, &ready.native_id, epoch).await.map(|_| ())
-            }
-            _ => Ok(()),
+            (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => match SessionId::new(&ready.native_id) {
+                Ok(id) => bindings.set_session_if(&event.lane, backend, Some(id), epoch).await,
+                Err(error) => Err(error),
+            },
+            _ => Ok(true),
         };
         if let Err(error) = saved {
             tracing::error!(%error, "cannot save the conversation's session; the next prompt starts a new one");

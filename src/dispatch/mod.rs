@@ -116,10 +116,17 @@ impl Dispatcher {
         }
     }
 
-    /// Stops the turn that runs in a lane. Returns whether there was one.
+    /// Stops the turn that runs in a lane and refuses what waits there. Returns whether there was anything.
     #[must_use]
     pub fn stop(&self, lane: &Lane) -> bool {
-        lock(&self.inner.running).get(lane).is_some_and(|stop| stop.send(Some(StopReason::User)).is_ok())
+        let waiting = lock(&self.inner.queue).cancel_waiting(lane);
+        let running = lock(&self.inner.running).get(lane).is_some_and(|stop| stop.send(Some(StopReason::User)).is_ok());
+        let any = running || !waiting.is_empty();
+        for event in waiting {
+            let inner = self.inner.clone();
+            self.inner.tasks.spawn(async move { inner.refuse(&event, "Stopped before it began. (stopped)").await });
+        }
+        any
     }
 
     /// Forgets the conversation of a lane; a turn that still runs will not bring it back. Returns whether there was one.
@@ -135,9 +142,8 @@ impl Dispatcher {
     }
 
     /// The backend that answers in a lane.
-    #[must_use]
-    pub fn backend_of(&self, lane: &Lane) -> String {
-        self.inner.parts.workspace.bindings().active_backend(lane).unwrap_or_else(|| self.inner.parts.choices.backend.clone())
+    pub async fn backend_of(&self, lane: &Lane) -> String {
+        self.inner.backend_of(lane).await
     }
 
     /// The backends there are.
@@ -184,7 +190,7 @@ impl Dispatcher {
                 let _ = stop.send(Some(StopReason::Shutdown));
             }
             for event in waiting {
-                self.inner.refuse(&event).await;
+                self.inner.refuse(&event, &Refusal::ShuttingDown.to_string()).await;
             }
         }
         self.inner.tasks.close();
@@ -243,12 +249,16 @@ impl Drop for Ticket {
 }
 
 impl Inner {
+    async fn backend_of(&self, lane: &Lane) -> String {
+        self.parts.workspace.bindings().active_backend(lane).await.unwrap_or_else(|| self.parts.choices.backend.clone())
+    }
+
     /// Tells the author that an accepted event will not be answered.
-    async fn refuse(&self, event: &Event) {
+    async fn refuse(&self, event: &Event, why: &str) {
         let reply = self.parts.outlet.open(event);
         let answer = Answer {
             text: String::new(),
-            failure: Some(Refusal::ShuttingDown.to_string()),
+            failure: Some(why.to_owned()),
             notices: Vec::new(),
             backend: self.parts.choices.backend.clone(),
             detail: None,

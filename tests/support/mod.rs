@@ -3,3 +3,4 @@
 pub mod discord;
 pub mod guests;
 pub mod model_server;
+pub mod scripted;

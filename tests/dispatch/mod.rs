@@ -1,0 +1,4 @@
+//! Dispatcher and turn driver on scripted parts.
+
+mod order;
+mod turns;

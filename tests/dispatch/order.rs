@@ -1,0 +1,141 @@
+//! Many events: order, slots, refusals, shutdown.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::Exit;
+use aetheel::dispatch::Refusal;
+use tokio::sync::watch;
+
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
+
+async fn quick(agent: Agent) {
+    agent.say(&["text ok", "done"]).await;
+    agent.exit(Exit::Code(0), "").await;
+}
+
+/// Agents that wait until the gate opens.
+fn gated() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
+    let (release, gate) = watch::channel(false);
+    let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
+        let mut gate = gate.clone();
+        async move {
+            tokio::select! {
+                opened = gate.wait_for(|open| *open) => drop(opened.unwrap()),
+                _ = agent.commands.recv() => return agent.exit(Exit::Signal(15), "").await,
+            }
+            agent.say(&["text ok", "done"]).await;
+            agent.exit(Exit::Code(0), "").await;
+        }
+    });
+    (release, launcher)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lanes_keep_their_order_and_never_run_two_turns_at_once() {
+    let running = Arc::new((Mutex::new(HashMap::<String, u32>::new()), AtomicUsize::new(0)));
+    let seen = running.clone();
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let seen = seen.clone();
+        async move {
+            let lane = agent.prompt.split(' ').next().unwrap().to_owned();
+            assert!(seen.1.fetch_add(1, Ordering::SeqCst) < 4, "more turns than slots");
+            {
+                let mut lanes = seen.0.lock().unwrap();
+                let count = lanes.entry(lane.clone()).or_default();
+                *count += 1;
+                assert_eq!(*count, 1, "two turns in lane {lane}");
+            }
+            for _ in 0..agent.prompt.len() % 7 {
+                tokio::task::yield_now().await;
+            }
+            *seen.0.lock().unwrap().get_mut(&lane).unwrap() -= 1;
+            seen.1.fetch_sub(1, Ordering::SeqCst);
+            quick(agent).await;
+        }
+    });
+    let desk = Desk::new(launcher, Wishes { slots: 4, depth: 10_000, ..Wishes::default() }).await;
+    let (mut accepted, mut busy) = (0, 0);
+    for number in 0..1000u64 {
+        match desk.dispatcher.submit(message(number % 10, &format!("{} event {number}", number % 10))) {
+            Ok(_) => accepted += 1,
+            Err(Refusal::Busy { slots: 4 }) => busy += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    let answers = desk.collected.answers(accepted).await;
+    assert_eq!(accepted + busy, 1000);
+    let mut last: HashMap<String, u64> = HashMap::new();
+    for (event, answer) in answers {
+        assert_eq!(answer.failure, None);
+        let before = last.insert(event.lane.to_string(), event.sequence);
+        assert!(before.is_none_or(|before| before < event.sequence), "lane {} was reordered", event.lane);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_channel_is_told_that_all_is_busy_while_a_busy_one_may_wait() {
+    let (release, launcher) = gated();
+    let desk = Desk::new(launcher, Wishes { slots: 2, depth: 3, ..Wishes::default() }).await;
+    desk.ask(1, "a");
+    desk.ask(2, "b");
+    assert_eq!(desk.dispatcher.submit(message(3, "c")), Err(Refusal::Busy { slots: 2 }));
+    for _ in 0..3 {
+        desk.ask(1, "more");
+    }
+    assert_eq!(desk.dispatcher.submit(message(1, "too much")), Err(Refusal::Full { depth: 3 }));
+    assert_eq!(desk.dispatcher.submit(message(1, &"x".repeat((256 << 10) + 1))), Err(Refusal::TooLong { bytes: (256 << 10) + 1, limit: 256 << 10 }));
+    release.send(true).unwrap();
+    let answers = desk.collected.answers(5).await;
+    assert!(answers.iter().all(|(_, answer)| answer.failure.is_none()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_waits_for_what_was_accepted() {
+    let (release, launcher) = gated();
+    let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
+    desk.ask(1, "running");
+    desk.ask(1, "waiting");
+    let dispatcher = desk.dispatcher.clone();
+    let shutdown = tokio::spawn(async move { dispatcher.shutdown(Duration::from_secs(60)).await });
+    while desk.dispatcher.submit(message(1, "late")) != Err(Refusal::ShuttingDown) {
+        tokio::task::yield_now().await;
+    }
+    release.send(true).unwrap();
+    shutdown.await.unwrap();
+    let answers = desk.collected.answers(2).await;
+    let lates = answers.iter().filter(|(event, _)| event.prompt == "late").count();
+    assert!(answers.iter().all(|(_, answer)| answer.failure.is_none()), "{answers:?}");
+    assert_eq!(answers.len(), 2 + lates);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_stops_what_outlasts_its_grace_and_says_so() {
+    let (_closed_gate, launcher) = gated();
+    let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
+    desk.ask(1, "running");
+    desk.ask(1, "waiting");
+    desk.dispatcher.shutdown(Duration::from_millis(50)).await;
+    let answers = desk.collected.answers(2).await;
+    assert_eq!(answers.len(), 2);
+    for (event, answer) in answers {
+        let failure = answer.failure.unwrap();
+        assert!(failure.contains("restarting"), "event {}: {failure}", event.sequence);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn even_a_panic_of_ours_frees_lane_and_slot() {
+    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+        let line = format!("text {}", agent.prompt);
+        agent.say(&[&line, "done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
+    desk.ask(1, "panic");
+    desk.ask(1, "fine");
+    let answers = desk.collected.answers(1).await;
+    assert_eq!(answers[0].1.text, "fine");
+}

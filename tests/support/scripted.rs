@@ -1,0 +1,325 @@
+//! An agent, its backend and its outlet, all in this process: what the dispatcher and the driver do is seen without
+//! components, processes or Discord.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::{
+    Action, AgentEvent, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe, Safety, SessionReady,
+    Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
+};
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, Outlet, Parts, Reply};
+use aetheel::event::{Event, EventKind as Asked, Lane, NewEvent, Origin};
+use aetheel::fold::Transcript;
+use aetheel::queue::Limits;
+use aetheel::redact::Redactor;
+use aetheel::turn::recording::Recorder;
+use aetheel::turn::{
+    Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+};
+use aetheel::workspace::Workspace;
+use async_trait::async_trait;
+use tokio::sync::{mpsc, watch};
+
+/// What a guest answers to one input.
+pub type Understanding = Arc<dyn Fn(&mut GuestState, &Input) -> Result<Vec<Action>, GuestFailure> + Send + Sync>;
+
+/// What an [`Understanding`] may remember.
+#[derive(Default)]
+pub struct GuestState {
+    pub start: Option<StartTurn>,
+    pub done: bool,
+}
+
+pub struct ScriptedBackend {
+    descriptor: Descriptor,
+    generation: Generation,
+    understanding: Understanding,
+}
+
+impl ScriptedBackend {
+    pub fn new(understanding: Understanding) -> Self {
+        Self::numbered(1, understanding)
+    }
+
+    pub fn numbered(number: u32, understanding: Understanding) -> Self {
+        let json = r#"{"name":"scripted","version":"1","features":["resume","system-prompt","streaming"],"expands":["slash-command"],
+            "programs":[{"name":"agent","flags":[{"name":"--resume","value":"one"},{"name":"--danger","safety":"danger"}]}],"write-tools":["Write"]}"#;
+        let descriptor = Descriptor::parse(json).unwrap();
+        Self { descriptor, generation: Generation { number, digest: format!("{number:064}") }, understanding }
+    }
+}
+
+#[async_trait]
+impl Backend for ScriptedBackend {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        Ok(Box::new(ScriptedGuest { state: GuestState::default(), understanding: self.understanding.clone() }))
+    }
+}
+
+struct ScriptedGuest {
+    state: GuestState,
+    understanding: Understanding,
+}
+
+#[async_trait]
+impl Guest for ScriptedGuest {
+    async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
+        let mut actions = Vec::new();
+        for input in &inputs {
+            actions.extend((self.understanding)(&mut self.state, &input.input)?);
+        }
+        Ok(actions)
+    }
+}
+
+/// One backend, replaceable.
+pub struct OneBackend(pub Mutex<Arc<dyn Backend>>);
+
+impl Backends for OneBackend {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        let backend = self.0.lock().unwrap().clone();
+        (backend.descriptor().name == name).then_some(backend)
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.0.lock().unwrap().descriptor().name.clone()]
+    }
+}
+
+/// Understands the lines `text X`, `session ID`, `fail KIND`, `done`, and spawns the agent with the prompt on stdin.
+pub fn plain() -> Understanding {
+    Arc::new(|state, input| {
+        Ok(match input {
+            Input::Command(Command::StartTurn(start)) => {
+                state.start = Some(start.clone());
+                vec![spawn(start, &[])]
+            }
+            Input::Command(Command::Interrupt(_)) => vec![Action::Stop(Stop { proc: 1, signal: Signal::Interrupt, grace_ms: 1000 })],
+            Input::Line(line) => match line.text.split_once(' ').unwrap_or((&line.text, "")) {
+                ("text", text) => vec![event(text_event(text))],
+                ("notice", text) => vec![event(EventKind::Notice(text.to_owned()))],
+                ("session", id) => vec![Action::SessionReady(SessionReady { session: 1, native_id: id.to_owned(), model: None, title: None })],
+                ("done", _) => vec![done(Outcome::Completed)],
+                ("unknown-session", _) => vec![done(Outcome::Failed(failure(FailureKind::SessionUnknown)))],
+                _ => vec![],
+            },
+            _ => vec![],
+        })
+    })
+}
+
+pub fn spawn(start: &StartTurn, arguments: &[&str]) -> Action {
+    let mut arguments: Vec<Value> = arguments.iter().map(|text| Value::Text((*text).to_owned())).collect();
+    if let Some(id) = &start.native_id {
+        arguments.extend([Value::Text("--resume".to_owned()), Value::Text(id.clone())]);
+    }
+    let stdin = start.parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }).collect();
+    let (session, turn) = (Some(start.session), Some(start.turn));
+    Action::Spawn(Spawn { proc: 1, program: "agent".into(), arguments, environment: vec![], stdin, keep_open: false, listens: false, session, turn })
+}
+
+pub fn event(kind: EventKind) -> Action {
+    Action::Event(AgentEvent { session: 1, turn: 1, kind })
+}
+
+pub fn text_event(text: &str) -> EventKind {
+    EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false })
+}
+
+pub fn done(outcome: Outcome) -> Action {
+    Action::TurnDone(TurnDone { session: 1, turn: 1, outcome, text: None, usage: None })
+}
+
+pub fn failure(kind: FailureKind) -> Failure {
+    Failure { kind, message: "inner words /etc/secret".into(), retry_after_ms: None }
+}
+
+/// What an in-process agent can do.
+pub struct Agent {
+    pub launch: Launch,
+    pub prompt: String,
+    events: mpsc::Sender<ProcessEvent>,
+    pub commands: mpsc::UnboundedReceiver<ProcessCommand>,
+}
+
+impl Agent {
+    pub async fn say(&self, lines: &[&str]) {
+        let lines = lines.iter().map(|text| OutputLine { pipe: Pipe::Stdout, text: (*text).to_owned(), truncated: false }).collect();
+        // The driver may have let go of the process already.
+        let _ = self.events.send(ProcessEvent::Lines(lines)).await;
+    }
+
+    pub async fn exit(self, how: Exit, stderr: &str) {
+        let _ = self.events.send(ProcessEvent::Exited { how, stderr_tail: stderr.to_owned() }).await;
+    }
+}
+
+type Behaviour = Arc<dyn Fn(Agent) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// Launches in-process agents and remembers what it launched.
+pub struct ScriptedLauncher {
+    behaviour: Behaviour,
+    pub launches: Mutex<Vec<Launch>>,
+}
+
+impl ScriptedLauncher {
+    pub fn new<F: Future<Output = ()> + Send + 'static>(behaviour: impl Fn(Agent) -> F + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { behaviour: Arc::new(move |agent| Box::pin(behaviour(agent))), launches: Mutex::default() })
+    }
+
+    pub fn prompts(&self) -> Vec<String> {
+        self.launches.lock().unwrap().iter().map(|launch| String::from_utf8(launch.stdin.clone()).unwrap()).collect()
+    }
+}
+
+#[async_trait]
+impl Launcher for ScriptedLauncher {
+    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
+        let (events, received) = mpsc::channel(16);
+        let (commands, told) = mpsc::unbounded_channel();
+        self.launches.lock().unwrap().push(launch.clone());
+        let prompt = String::from_utf8_lossy(&launch.stdin).into_owned();
+        tokio::spawn((self.behaviour)(Agent { launch, prompt, events, commands: told }));
+        Ok(Process { events: received, commands, pid: None })
+    }
+}
+
+/// Remembers every answer.
+#[derive(Default)]
+pub struct Collected {
+    answers: watch::Sender<Vec<(Event, Answer)>>,
+    /// Sequence numbers in the order their turns began.
+    pub begun: Mutex<Vec<u64>>,
+    /// What was shown while turns ran.
+    pub shown: Mutex<Vec<EventKind>>,
+}
+
+impl Collected {
+    /// The answers, once there are `count`.
+    pub async fn answers(&self, count: usize) -> Vec<(Event, Answer)> {
+        let mut answers = self.answers.subscribe();
+        let enough = tokio::time::timeout(Duration::from_secs(60), answers.wait_for(|answers| answers.len() >= count));
+        match enough.await {
+            Ok(answers) => answers.unwrap().clone(),
+            Err(_) => panic!("only {} of {count} answers came", self.answers.borrow().len()),
+        }
+    }
+}
+
+/// [`Collected`] as an outlet.
+pub struct CollectingOutlet(pub Arc<Collected>);
+
+impl Outlet for CollectingOutlet {
+    fn open(&self, event: &Event) -> Box<dyn Reply> {
+        self.0.begun.lock().unwrap().push(event.sequence);
+        Box::new(CollectingReply { collected: self.0.clone(), event: event.clone() })
+    }
+}
+
+struct CollectingReply {
+    collected: Arc<Collected>,
+    event: Event,
+}
+
+#[async_trait]
+impl Reply for CollectingReply {
+    fn update(&mut self, event: &EventKind, _: &Transcript) {
+        assert_ne!(*event, text_event("panic"), "asked to panic");
+        self.collected.shown.lock().unwrap().push(event.clone());
+    }
+
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        self.collected.answers.send_modify(|answers| answers.push((self.event.clone(), answer)));
+        Ok(())
+    }
+}
+
+/// A dispatcher on scripted parts, in a folder of its own.
+pub struct Desk {
+    pub dispatcher: Dispatcher,
+    pub collected: Arc<Collected>,
+    pub launcher: Arc<ScriptedLauncher>,
+    pub backends: Arc<OneBackend>,
+    pub recorder: Recorder,
+    pub folder: tempfile::TempDir,
+}
+
+/// How a [`Desk`] differs from the usual.
+pub struct Wishes {
+    pub understanding: Understanding,
+    pub slots: usize,
+    pub depth: usize,
+    pub query_timeout: Duration,
+    pub safety: Safety,
+    pub secret: Option<String>,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self { understanding: plain(), slots: 5, depth: 100, query_timeout: Duration::from_secs(30), safety: Safety::Edit, secret: None }
+    }
+}
+
+impl Desk {
+    pub async fn new(launcher: Arc<ScriptedLauncher>, wishes: Wishes) -> Self {
+        let backends = Arc::new(OneBackend(Mutex::new(Arc::new(ScriptedBackend::new(wishes.understanding.clone())))));
+        Self::with_backends(launcher, wishes, backends.clone(), backends).await
+    }
+
+    pub async fn with_backends(launcher: Arc<ScriptedLauncher>, wishes: Wishes, backends: Arc<OneBackend>, seen: Arc<dyn Backends>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets: Vec<_> = wishes.secret.clone().map(Into::into).into_iter().collect();
+        let redactor = Redactor::new(&secrets);
+        let recorder = Recorder::new(folder.path().join("recordings"), redactor.clone());
+        let collected = Arc::new(Collected::default());
+        let dispatcher = Dispatcher::new(Parts {
+            choices: choices("scripted", wishes.safety),
+            limits: Limits { max_concurrent: wishes.slots, max_depth: wishes.depth, busy_policy: BusyPolicy::Reject },
+            host: host(folder.path(), wishes.query_timeout),
+            backends: seen,
+            launcher: launcher.clone(),
+            outlet: Arc::new(CollectingOutlet(collected.clone())),
+            workspace: Workspace::open(&folder.path().join("config")).await.unwrap(),
+            recorder: recorder.clone(),
+            redactor,
+        });
+        Self { dispatcher, collected, launcher, backends, recorder, folder }
+    }
+
+    pub fn ask(&self, channel: u64, prompt: &str) -> u64 {
+        self.dispatcher.submit(message(channel, prompt)).unwrap()
+    }
+}
+
+pub fn choices(backend: &str, safety: Safety) -> Choices {
+    Choices {
+        backend: backend.into(), model: None, safety, mode: Mode::Build, allowed_tools: vec![], max_turns: 25, prompt_limit: 256 << 10,
+    }
+}
+
+pub fn host(cwd: &Path, query_timeout: Duration) -> Host {
+    Host {
+        variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
+        further_variables: vec![], programs: HashMap::new(), agent_versions: HashMap::new(), wrapper: vec![], cwd: cwd.to_owned(),
+        query_timeout, idle_timeout: None, stop_grace: Duration::from_millis(200), max_turns: 25, line_limit: 1 << 20, output_limit: 64 << 20,
+    }
+}
+
+pub fn message(channel: u64, prompt: &str) -> NewEvent {
+    let origin = Origin::Message { channel, message: 1 };
+    NewEvent { kind: Asked::Message, lane: Lane::Channel(channel), origin, author: None, prompt: prompt.to_owned() }
+}
