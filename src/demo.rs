@@ -1,1 +1,193 @@
-//! To be written.
+//! The demo agent: `aetheel demo-agent`, a small scripted agent, so that everything can be tried and tested without keys
+//! or models.
+//!
+//! Reads one prompt from stdin, answers in JSON lines on stdout, exits. Owns its own little protocol (below) and its
+//! sessions: a file of prompts each, in `DEMO_AGENT_HOME`, else `.demo-agent/` in the working directory. It knows nothing
+//! of the gateway; `guest-backends/demo` is what understands it. Its tests pin every kind of line.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `{"type":"hello","session":ID,"model":M}` | first line, once the session exists |
+//! | `{"type":"thinking","text":T}`, `{"type":"text","text":T}` | more thinking, more of the answer |
+//! | `{"type":"tool","id":I,"tool":NAME,"about":A}` | a tool starts (`shell` or `read`) |
+//! | `{"type":"tool-output","id":I,"text":T}` | more output of it |
+//! | `{"type":"tool-end","id":I,"ok":BOOL}` | it ends |
+//! | `{"type":"plan","steps":[{"text":T,"status":S}]}` | the plan; S is `pending`, `active` or `done` |
+//! | `{"type":"retry","kind":K,"message":M,"after_ms":N}` | it tries again by itself |
+//! | `{"type":"usage","input":N,"output":N}` | tokens of the turn |
+//! | `{"type":"done"}`, `{"type":"interrupted"}`, `{"type":"error","kind":K,"message":M}` | last line |
+//!
+//! What it does is chosen by the first word of the prompt ([`HELP`]).
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+mod script;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+pub use script::HELP;
+use stop::Stop;
+
+const USAGE: &str = "usage: aetheel demo-agent [--resume ID] [--model NAME] [--system-file FILE] [--version] < PROMPT";
+/// Characters of text told at once, and the pause after it in milliseconds unless `DEMO_AGENT_DELAY_MS` says otherwise.
+const PIECE: usize = 24;
+const DELAY_MS: u64 = 15;
+
+/// Runs the agent and returns its exit code: 0 done, 1 failed, 64 wrong arguments, 101 crashed on request, 130
+/// interrupted. `args` come after `demo-agent`. SIGINT and SIGTERM end a turn; they are caught from here on, in a thread
+/// of its own, so this may be called from anywhere.
+pub fn run(args: impl IntoIterator<Item = String>, mut stdin: impl Read, mut stdout: impl Write, mut stderr: impl Write) -> u8 {
+    let result = match Options::parse(args) {
+        Ok(None) => writeln!(stdout, "aetheel demo-agent {}", env!("CARGO_PKG_VERSION")).map(|()| 0),
+        Ok(Some(options)) => {
+            let mut prompt = Vec::new();
+            stdin.read_to_end(&mut prompt).and_then(|_| {
+                let stop = Stop::on_signals()?;
+                Agent::new(options, stop, &mut stdout, &mut stderr).turn(&String::from_utf8_lossy(&prompt))
+            })
+        }
+        Err(message) => {
+            let _ = writeln!(stderr, "{message}\n{USAGE}");
+            return 64;
+        }
+    };
+    result.unwrap_or_else(|error| {
+        let _ = writeln!(stderr, "demo-agent: {error}");
+        1
+    })
+}
+
+struct Options {
+    resume: Option<String>,
+    model: Option<String>,
+    system_file: Option<PathBuf>,
+    home: PathBuf,
+    delay: Duration,
+}
+
+impl Options {
+    /// None: only the version is wanted.
+    fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
+        let home = std::env::var_os("DEMO_AGENT_HOME").map_or_else(|| PathBuf::from(".demo-agent"), PathBuf::from);
+        let delay = std::env::var("DEMO_AGENT_DELAY_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(DELAY_MS);
+        let mut options = Self { resume: None, model: None, system_file: None, home, delay: Duration::from_millis(delay) };
+        let mut args = args.into_iter();
+        while let Some(flag) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("`{flag}` needs a value"));
+            match flag.as_str() {
+                "--resume" => options.resume = Some(value()?),
+                "--model" => options.model = Some(value()?),
+                "--system-file" => options.system_file = Some(value()?.into()),
+                "--version" => return Ok(None),
+                _ => return Err(format!("unknown argument {flag:?}")),
+            }
+        }
+        Ok(Some(options))
+    }
+}
+
+/// Why a turn did not come to its end.
+enum Halt {
+    Interrupted,
+    Failed { kind: String, message: String },
+    Crashed,
+    Broken(io::Error),
+}
+
+impl From<io::Error> for Halt {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+struct Agent<'a> {
+    options: Options,
+    stop: Stop,
+    stdout: &'a mut dyn Write,
+    stderr: &'a mut dyn Write,
+    told: usize,
+}
+
+impl<'a> Agent<'a> {
+    fn new(options: Options, stop: Stop, stdout: &'a mut dyn Write, stderr: &'a mut dyn Write) -> Self {
+        Self { options, stop, stdout, stderr, told: 0 }
+    }
+
+    fn turn(&mut self, prompt: &str) -> io::Result<u8> {
+        let ended = self.answer(prompt);
+        if !matches!(ended, Err(Halt::Crashed | Halt::Broken(_))) {
+            let tokens = |characters: usize| characters.div_ceil(4);
+            self.say(&json!({"type": "usage", "input": tokens(prompt.len()), "output": tokens(self.told)}))?;
+        }
+        match ended {
+            Ok(()) => self.say(&json!({"type": "done"})).map(|()| 0),
+            Err(Halt::Interrupted) => self.say(&json!({"type": "interrupted"})).map(|()| 130),
+            Err(Halt::Failed { kind, message }) => self.say(&json!({"type": "error", "kind": kind, "message": message})).map(|()| 1),
+            Err(Halt::Crashed) => writeln!(self.stderr, "demo-agent: crashed, as asked").map(|()| 101),
+            Err(Halt::Broken(error)) => Err(error),
+        }
+    }
+
+    /// Opens the session, notes the prompt in it, and returns the prompts before.
+    fn session(&mut self, prompt: &str) -> Result<Vec<String>, Halt> {
+        let home = self.options.home.clone();
+        let (id, history) = match self.options.resume.clone() {
+            None => (format!("demo-{}", uuid::Uuid::new_v4()), Vec::new()),
+            Some(id) => match read_session(&home, &id)? {
+                Some(history) => (id, history),
+                None => {
+                    let message = format!("there is no session {id:?}");
+                    return Err(Halt::Failed { kind: "session-unknown".to_owned(), message });
+                }
+            },
+        };
+        fs::create_dir_all(&home)?;
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(home.join(format!("{id}.jsonl")))?;
+        file.write_all(format!("{}\n", Value::from(prompt.trim())).as_bytes())?;
+        self.say(&json!({"type": "hello", "session": id, "model": self.options.model}))?;
+        Ok(history)
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), Halt> {
+        self.told += text.len();
+        self.pieces("text", text)
+    }
+
+    fn pieces(&mut self, kind: &str, text: &str) -> Result<(), Halt> {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.ceil_char_boundary(PIECE));
+            self.say(&json!({"type": kind, "text": piece}))?;
+            self.pause(self.options.delay)?;
+            rest = more;
+        }
+        Ok(())
+    }
+
+    fn pause(&self, time: Duration) -> Result<(), Halt> {
+        if self.stop.within(time) { Err(Halt::Interrupted) } else { Ok(()) }
+    }
+
+    fn say(&mut self, line: &Value) -> io::Result<()> {
+        writeln!(self.stdout, "{line}")?;
+        self.stdout.flush()
+    }
+}
+
+/// None: there is no such session. Ids that could name another file are none.
+fn read_session(home: &Path, id: &str) -> io::Result<Option<Vec<String>>> {
+    if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return Ok(None);
+    }
+    match fs::read_to_string(home.join(format!("{id}.jsonl"))) {
+        Ok(text) => Ok(Some(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

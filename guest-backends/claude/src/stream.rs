@@ -1,0 +1,308 @@
+//! The lines `claude -p --output-format stream-json` prints, one JSON object each.
+//!
+//! `--output-format json` prints one object of the type `result`, with `--verbose` an array of all messages: both are
+//! read just the same.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::{Pick, Value};
+use aetheel_backend_sdk::one_shot::{Agent, TurnResult};
+use aetheel_backend_sdk::wit::{Failure, Line, Pipe, Spawn, StartTurn, ToolEnd, ToolStatus};
+
+use crate::answer::{Answer, Holds};
+use crate::spent::Spent;
+use crate::todo::Todo;
+use crate::{plan, result, tool};
+
+/// Lines that say nothing a turn needs: answers of the control protocol, signs of life, hints for a user interface.
+const IGNORED_TYPES: [&str; 7] =
+    ["auth_status", "control_cancel_request", "control_response", "keep_alive", "prompt_suggestion", "tool_progress", "tool_use_summary"];
+/// `system` lines that say nothing a turn needs: progress that other lines tell better, and hooks of the operator.
+const IGNORED_SYSTEM: [&str; 12] = [
+    "files_persisted",
+    "hook_progress",
+    "hook_response",
+    "hook_started",
+    "model_refusal_no_fallback",
+    "session_state_changed",
+    "status",
+    "task_notification",
+    "task_progress",
+    "task_started",
+    "task_updated",
+    "thinking_tokens",
+];
+/// What Claude Code says in the place of an answer that has no text.
+const NO_CONTENT: &str = "(no content)";
+
+/// Claude Code, as it speaks in one turn.
+#[derive(Debug, Default)]
+pub struct Claude {
+    /// The session that was to be continued.
+    resumed: Option<String>,
+    session: Option<String>,
+    model: Option<String>,
+    /// Claude Code's word for the last error it told.
+    error: Option<String>,
+    denied: Vec<String>,
+    answer: Answer,
+    spent: Spent,
+    todo: Todo,
+}
+
+impl Agent for Claude {
+    fn describe() -> String {
+        include_str!("descriptor.json").to_owned()
+    }
+
+    fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
+        self.resumed = start.native_id.clone().filter(|_| !start.fork);
+        plan::launch(start, emit)
+    }
+
+    fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
+        let text = line.text.trim();
+        if line.pipe == Pipe::Stderr || text.is_empty() {
+            return None;
+        }
+        match serde_json::from_str(text) {
+            Ok(Value::Array(messages)) => messages.iter().filter_map(|message| self.message(message, &message.to_string(), emit)).last(),
+            Ok(message @ Value::Object(_)) => self.message(&message, text, emit),
+            _ => {
+                let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
+                emit.unrecognised(what, None, text);
+                None
+            }
+        }
+    }
+
+    fn failure(&mut self, stderr: &str) -> Failure {
+        Failure { kind: result::kind(None, self.error.as_deref(), stderr), message: stderr.to_owned(), retry_after_ms: None }
+    }
+}
+
+impl Claude {
+    fn message(&mut self, message: &Value, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
+        let parent = message.text("parent_tool_use_id");
+        match message.text("type") {
+            Some("system") => self.system(message, raw, emit),
+            // What sub-agents say is told whole in their `assistant` lines.
+            Some("stream_event") if parent.is_some() => {}
+            Some("stream_event") => self.stream(&message["event"], raw, emit),
+            Some("assistant") => self.assistant(message, parent, raw, emit),
+            Some("user") => self.user(message, raw, emit),
+            Some("result") => return Some(self.result(message, emit)),
+            Some("rate_limit_event") => rate_limit(&message["rate_limit_info"], emit),
+            Some(kind) if IGNORED_TYPES.contains(&kind) => {}
+            Some(kind) => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw),
+            None => emit.unrecognised("line without a type", Some("type".to_owned()), raw),
+        }
+        None
+    }
+
+    fn system(&mut self, message: &Value, raw: &str, emit: &mut Emit) {
+        match message.text("subtype") {
+            Some("init") => {
+                self.model = message.text("model").map(str::to_owned);
+                match message.text("session_id") {
+                    Some(id) => self.session_ready(id, emit),
+                    None => emit.unrecognised("init line without a session", Some("session_id".to_owned()), raw),
+                }
+            }
+            Some("api_retry") => {
+                let (status, error) = (message.count("error_status"), message.text("error"));
+                let count = |key| message.count(key).unwrap_or_default();
+                let status_text = status.map(|status| format!(", {status}")).unwrap_or_default();
+                let text =
+                    format!("attempt {} of {} ({}{status_text})", count("attempt"), count("max_retries"), error.unwrap_or("unknown error"));
+                emit.retry(result::kind(status, error, ""), text, message.count("retry_delay_ms"));
+            }
+            Some("compact_boundary") => emit.notice("Claude Code shortened the conversation to make room"),
+            Some(subtype) if IGNORED_SYSTEM.contains(&subtype) => {}
+            Some(subtype) => emit.unrecognised(format!("system line {subtype:?}"), Some("subtype".to_owned()), raw),
+            None => emit.unrecognised("system line without a subtype", Some("subtype".to_owned()), raw),
+        }
+    }
+
+    fn session_ready(&mut self, id: &str, emit: &mut Emit) {
+        if self.session.as_deref() == Some(id) {
+            return;
+        }
+        if self.resumed.as_deref().is_some_and(|resumed| resumed != id) {
+            emit.notice("Claude Code began a new session: what was said before is lost to it");
+        }
+        self.session = Some(id.to_owned());
+        emit.session_ready(id, self.model.clone());
+    }
+
+    fn stream(&mut self, event: &Value, raw: &str, emit: &mut Emit) {
+        let index = || event.count("index").unwrap_or_default();
+        match event.text("type") {
+            Some("message_start") => {
+                let message = &event["message"];
+                self.answer.begin(message.text("id"), emit);
+                self.spent.begin(message.get("usage"));
+            }
+            Some("content_block_start") => self.block_start(index(), &event["content_block"], raw, emit),
+            Some("content_block_delta") => self.delta(index(), &event["delta"], raw, emit),
+            Some("message_delta") => {
+                if event["delta"].text("stop_reason").is_some() {
+                    self.answer.complete();
+                }
+                if let Some(usage) = event.get("usage") {
+                    emit.usage(self.spent.end(usage));
+                }
+            }
+            Some("message_stop") => self.answer.complete(),
+            Some("content_block_stop" | "ping") => {}
+            Some(kind) => emit.unrecognised(format!("stream event {kind:?}"), Some("event.type".to_owned()), raw),
+            None => emit.unrecognised("stream event without a type", Some("event.type".to_owned()), raw),
+        }
+    }
+
+    fn block_start(&mut self, index: u32, block: &Value, raw: &str, emit: &mut Emit) {
+        match block.text("type") {
+            Some("text") => self.answer.open(index, Holds::Text, block.text("text").unwrap_or_default(), emit),
+            Some("thinking") => self.answer.open(index, Holds::Thinking, block.text("thinking").unwrap_or_default(), emit),
+            Some("redacted_thinking") => {}
+            Some("tool_use") => {
+                let (id, name) = (block.text("id").unwrap_or_default(), block.text("name").unwrap_or_default());
+                self.answer.open(index, Holds::Tool(id.to_owned()), "", emit);
+                // Its input is still being written, which takes long for long files.
+                emit.tool_start(tool::start(id, name, None, &Value::Null));
+            }
+            kind => {
+                emit.unrecognised(format!("content block {:?}", kind.unwrap_or_default()), Some("event.content_block.type".to_owned()), raw)
+            }
+        }
+    }
+
+    fn delta(&mut self, index: u32, delta: &Value, raw: &str, emit: &mut Emit) {
+        let known = match delta.text("type") {
+            Some("text_delta") => self.answer.more(index, delta.text("text").unwrap_or_default(), emit),
+            Some("thinking_delta") => self.answer.more(index, delta.text("thinking").unwrap_or_default(), emit),
+            Some("citations_delta" | "input_json_delta" | "signature_delta") => true,
+            kind => {
+                let what = format!("content block delta {:?}", kind.unwrap_or_default());
+                emit.unrecognised(what, Some("event.delta.type".to_owned()), raw);
+                true
+            }
+        };
+        if !known {
+            emit.unrecognised("content block delta for no block", Some("event.index".to_owned()), raw);
+        }
+    }
+
+    fn assistant(&mut self, line: &Value, parent: Option<&str>, raw: &str, emit: &mut Emit) {
+        let message = &line["message"];
+        let synthetic = message.text("model") == Some("<synthetic>");
+        if let Some(error) = line.text("error") {
+            self.error = Some(error.to_owned());
+            if synthetic {
+                // Claude Code's own words about the error; the `result` has them too.
+                return;
+            }
+        }
+        let id = message.text("id");
+        for (at, block) in message.list("content").iter().enumerate() {
+            match (block.text("type"), parent) {
+                (Some("text"), None) if synthetic => match block.text("text").unwrap_or_default() {
+                    NO_CONTENT | "" => {}
+                    said => self.answer.aside(said, emit),
+                },
+                (Some("text"), None) => self.answer.whole(id, Holds::Text, block.text("text").unwrap_or_default(), emit),
+                (Some("text"), Some(parent)) => emit.tool_output(parent, block.text("text").unwrap_or_default()),
+                (Some("thinking"), None) => self.answer.whole(id, Holds::Thinking, block.text("thinking").unwrap_or_default(), emit),
+                (Some("thinking"), Some(_)) | (Some("redacted_thinking"), _) => {}
+                (Some("tool_use"), _) => {
+                    let (tool, name) = (block.text("id").unwrap_or_default(), block.text("name").unwrap_or_default());
+                    let input = &block["input"];
+                    if parent.is_none() {
+                        self.answer.whole(id, Holds::Tool(tool.to_owned()), "", emit);
+                    }
+                    emit.tool_start(tool::start(tool, name, parent, input));
+                    if parent.is_none()
+                        && let Some(plan) = self.todo.used(tool, name, input)
+                    {
+                        emit.plan(plan);
+                    }
+                }
+                (kind, _) => unknown_block(kind, format!("message.content[{at}].type"), raw, emit),
+            }
+        }
+    }
+
+    fn user(&mut self, line: &Value, raw: &str, emit: &mut Emit) {
+        let blocks = line["message"].list("content");
+        // It says more about the one result the line has; with several there is no telling which.
+        let results = blocks.iter().filter(|block| block.text("type") == Some("tool_result")).count();
+        let beside = if results == 1 { &line["tool_use_result"] } else { &Value::Null };
+        for (at, block) in blocks.iter().enumerate() {
+            match block.text("type") {
+                // Prompts, and what Claude Code tells the model in the user's name.
+                Some("text" | "image" | "document") => {}
+                Some("tool_result") => {
+                    let id = block.text("tool_use_id").unwrap_or_default();
+                    let output = tool_output(&block["content"], &format!("message.content[{at}].content"), raw, emit);
+                    let end = tool::end(id, block, output, beside);
+                    if end.status == ToolStatus::Denied {
+                        self.denied.push(id.to_owned());
+                    }
+                    let ok = end.status == ToolStatus::Ok;
+                    emit.tool_end(end);
+                    if let Some(plan) = self.todo.ended(id, ok, beside) {
+                        emit.plan(plan);
+                    }
+                }
+                kind => unknown_block(kind, format!("message.content[{at}].type"), raw, emit),
+            }
+        }
+    }
+
+    fn result(&mut self, line: &Value, emit: &mut Emit) -> TurnResult {
+        for denial in line.list("permission_denials") {
+            let id = denial.text("tool_use_id").unwrap_or_default();
+            if !self.denied.iter().any(|denied| denied == id) {
+                self.denied.push(id.to_owned());
+                emit.tool_end(ToolEnd { id: id.to_owned(), status: ToolStatus::Denied, output: None, exit_code: None, diffs: Vec::new() });
+            }
+        }
+        // Without an `init` line the id is only told here. A failed resume echoes the id it did not find.
+        if let Some(id) = line.text("session_id")
+            && self.session.is_none()
+            && !line.is_true("is_error")
+        {
+            self.session_ready(id, emit);
+        }
+        let usage = self.spent.of_result(line, self.model.as_deref());
+        result::turn_result(line, self.error.as_deref(), &mut self.answer, usage)
+    }
+}
+
+fn unknown_block(kind: Option<&str>, path: String, raw: &str, emit: &mut Emit) {
+    emit.unrecognised(format!("content block {:?}", kind.unwrap_or_default()), Some(path), raw);
+}
+
+/// The text of a tool's result; other things are named in its place.
+fn tool_output(content: &Value, path: &str, raw: &str, emit: &mut Emit) -> String {
+    let Some(blocks) = content.as_array() else {
+        return content.as_str().unwrap_or_default().to_owned();
+    };
+    let mut texts = Vec::new();
+    for (at, block) in blocks.iter().enumerate() {
+        match block.text("type") {
+            Some("text") => texts.push(block.text("text").unwrap_or_default().to_owned()),
+            Some(kind @ ("document" | "image" | "tool_reference")) => texts.push(format!("[{kind}]")),
+            kind => unknown_block(kind, format!("{path}[{at}].type"), raw, emit),
+        }
+    }
+    texts.join("\n")
+}
+
+/// Subscriptions tell in every run how much of them is used.
+fn rate_limit(info: &Value, emit: &mut Emit) {
+    match info.text("status") {
+        Some("allowed") | None => {}
+        Some("allowed_warning") => emit.notice("the usage limit of the Claude account is near"),
+        Some(_) => emit.notice("the usage limit of the Claude account is reached"),
+    }
+}

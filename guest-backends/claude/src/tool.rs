@@ -1,0 +1,105 @@
+//! What tools are called, what they are about, and how their uses ended.
+
+use aetheel_backend_sdk::json::{Pick, Value};
+use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
+
+/// Bytes of a tool's title.
+const TITLE: usize = 160;
+
+/// Returns the unified kind of a tool of Claude Code 2.1.197 (and of earlier names).
+pub(crate) fn kind(name: &str) -> &'static str {
+    match name {
+        "Bash" | "BashOutput" | "KillBash" | "KillShell" => "bash",
+        "Read" | "NotebookRead" => "file_read",
+        "Write" => "file_write",
+        "Edit" | "MultiEdit" | "NotebookEdit" => "file_edit",
+        "Glob" | "LS" => "file_search",
+        "Grep" => "content_search",
+        "WebSearch" => "web_search",
+        "WebFetch" => "web_fetch",
+        // Listed as `Task`, used as `Agent`.
+        "Agent" | "Task" => "agent_spawn",
+        "TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate" | "TodoWrite" => "todo",
+        "AskUserQuestion" => "ask_user",
+        "Skill" | "SlashCommand" => "skill",
+        _ if name.starts_with("mcp__") => "mcp",
+        _ => "other",
+    }
+}
+
+/// Returns the start of a tool use; `input` is null while it is still being written.
+pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -> ToolStart {
+    let kind = kind(name);
+    let about: &[&str] = match kind {
+        "bash" => &["command"],
+        "file_read" | "file_write" | "file_edit" => &["file_path", "notebook_path"],
+        "file_search" | "content_search" => &["pattern", "path"],
+        "web_search" => &["query"],
+        "web_fetch" => &["url"],
+        "agent_spawn" => &["description"],
+        "todo" => &["subject", "taskId"],
+        "skill" => &["skill", "command"],
+        _ => &[],
+    };
+    let target = about.iter().find_map(|field| input.text(field));
+    let title = match kind {
+        "bash" => input.text("description").or(target),
+        _ => target,
+    };
+    ToolStart {
+        id: id.to_owned(),
+        parent: parent.map(str::to_owned),
+        kind: kind.to_owned(),
+        native_name: name.to_owned(),
+        title: title.map(|title| one_line(title, TITLE)).filter(|title| !title.is_empty()).unwrap_or_else(|| name.to_owned()),
+        target: target.map(str::to_owned),
+        input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
+    }
+}
+
+/// Returns the end of a tool use from its result block, the text in it, and what Claude Code says of the result beside
+/// the block (null where it says nothing).
+pub(crate) fn end(id: &str, block: &Value, output: String, beside: &Value) -> ToolEnd {
+    let output = match output.strip_prefix("<tool_use_error>").and_then(|inner| inner.strip_suffix("</tool_use_error>")) {
+        Some(inner) => inner.to_owned(),
+        None => output,
+    };
+    let status = if !block.is_true("is_error") { ToolStatus::Ok } else { unhappy(&output, beside) };
+    let exit_code =
+        (status == ToolStatus::Failed).then(|| output.strip_prefix("Exit code ")?.lines().next()?.trim().parse().ok()).flatten();
+    let diffs = if status == ToolStatus::Ok { diff(beside).into_iter().collect() } else { Vec::new() };
+    ToolEnd { id: id.to_owned(), status, output: Some(output), exit_code, diffs }
+}
+
+fn unhappy(output: &str, beside: &Value) -> ToolStatus {
+    // Without a terminal nobody rejects a tool: this is an interrupt.
+    if beside.as_str() == Some("User rejected tool use") || output.starts_with("The user doesn't want to proceed with this tool use") {
+        ToolStatus::Cancelled
+    } else if output.starts_with("Claude requested permissions to ") || output.starts_with("Permission to use ") {
+        ToolStatus::Denied
+    } else {
+        ToolStatus::Failed
+    }
+}
+
+/// What `Write` and `Edit` say they changed.
+fn diff(beside: &Value) -> Option<FileDiff> {
+    let path = beside.text("filePath")?.to_owned();
+    let hunks = beside.list("structuredPatch");
+    let new_text = beside.text("content").filter(|_| beside.text("type") == Some("create")).map(str::to_owned);
+    if hunks.is_empty() && new_text.is_none() {
+        return None;
+    }
+    let mut unified = String::new();
+    for hunk in hunks {
+        let count = |key| hunk.count(key).unwrap_or_default();
+        let (old, new) = ((count("oldStart"), count("oldLines")), (count("newStart"), count("newLines")));
+        unified += &format!("@@ -{},{} +{},{} @@\n", old.0, old.1, new.0, new.1);
+        for line in hunk.list("lines").iter().filter_map(Value::as_str) {
+            unified += line;
+            unified.push('\n');
+        }
+    }
+    Some(FileDiff { path, old_text: None, new_text, unified: Some(unified).filter(|unified| !unified.is_empty()) })
+}

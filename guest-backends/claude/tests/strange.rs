@@ -1,0 +1,191 @@
+//! Output nobody has seen yet: told as unrecognised, never dropped, never the end of a link.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
+use aetheel_backend_sdk::wit::{Action, EventKind, Input, Line, Outcome, Pipe, Unrecognised};
+use claude::Backend;
+use proptest::prelude::*;
+
+fn fixture(name: &str) -> Fixture {
+    Fixture::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude").join(name))
+}
+
+fn unknown(lines: &[&str]) -> Vec<Unrecognised> {
+    let actions = run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
+    actions
+        .into_iter()
+        .filter_map(|action| match action {
+            Action::Event(event) => match event.kind {
+                EventKind::Unrecognised(unknown) => Some(unknown),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn whatever_is_new_is_named_with_its_place_and_kept() {
+    for (text, what, path) in [
+        ("Debugger attached.", "line that is not a JSON object", None),
+        ("42", "line that is not a JSON object", None),
+        (r#"{"hello":1}"#, "line without a type", Some("type")),
+        (r#"{"type":"hologram"}"#, r#"line type "hologram""#, Some("type")),
+        (r#"{"type":"system","subtype":"aurora"}"#, r#"system line "aurora""#, Some("subtype")),
+        (r#"{"type":"stream_event","event":{"type":"message_pause"}}"#, r#"stream event "message_pause""#, Some("event.type")),
+        (
+            r#"{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"video"}}}"#,
+            r#"content block "video""#,
+            Some("event.content_block.type"),
+        ),
+        (
+            r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"smell_delta"}}}"#,
+            r#"content block delta "smell_delta""#,
+            Some("event.delta.type"),
+        ),
+        (
+            r#"{"type":"assistant","message":{"content":[{"type":"text","text":"a"},{"type":"hologram"}]}}"#,
+            r#"content block "hologram""#,
+            Some("message.content[1].type"),
+        ),
+        (
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"hologram"}]}]}}"#,
+            r#"content block "hologram""#,
+            Some("message.content[0].content[0].type"),
+        ),
+    ] {
+        let found = unknown(&[text]);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert_eq!((found[0].what.as_str(), found[0].path.as_deref(), found[0].sample.as_str()), (what, path, text));
+    }
+}
+
+#[test]
+fn a_sample_is_short_and_made_of_whole_characters() {
+    let found = unknown(&[&"é".repeat(5000)]);
+    assert_eq!(found[0].sample.len(), 2048);
+    let cut = Line { proc: 1, pipe: Pipe::Stdout, text: "{\"type\":\"assi".to_owned(), truncated: true };
+    let actions = run::<Backend>(start("hi"), vec![Input::Line(cut)]);
+    assert!(matches!(actions.last(), Some(Action::Event(event))
+        if matches!(&event.kind, EventKind::Unrecognised(unknown) if unknown.what == "line longer than the limit")));
+}
+
+#[test]
+fn things_known_and_left_out_are_not_unrecognised() {
+    let lines = [
+        "",
+        r#"{"type":"keep_alive"}"#,
+        r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed"}}"#,
+        r#"{"type":"system","subtype":"status","status":"requesting"}"#,
+        r#"{"type":"stream_event","event":{"type":"ping"}}"#,
+        r#"{"type":"stream_event","parent_tool_use_id":"t","event":{"type":"content_block_delta","index":7}}"#,
+    ];
+    assert_eq!(unknown(&lines), []);
+}
+
+#[test]
+fn text_of_a_sub_agent_goes_to_its_tool() {
+    let text = r#"{"type":"assistant","parent_tool_use_id":"t1","message":{"id":"m","content":[{"type":"text","text":"sub"},
+        {"type":"tool_use","id":"t2","name":"Read","input":{"file_path":"/a"}}]}}"#;
+    let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, text)]);
+    let kinds: Vec<_> = actions
+        .into_iter()
+        .filter_map(|action| match action {
+            Action::Event(event) => Some(event.kind),
+            _ => None,
+        })
+        .collect();
+    assert!(matches!(&kinds[0], EventKind::ToolOutput(output) if output.id == "t1" && output.text == "sub"), "{kinds:?}");
+    assert!(matches!(&kinds[1], EventKind::ToolStart(tool) if tool.parent.as_deref() == Some("t1") && tool.id == "t2"), "{kinds:?}");
+}
+
+#[test]
+fn a_tool_announced_in_a_broken_message_is_called_off() {
+    let lines = [
+        r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"a"}}}"#,
+        r#"{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"Bash"}}}"#,
+        r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"b"}}}"#,
+    ];
+    let actions = run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
+    assert!(
+        matches!(actions.last(), Some(Action::Event(event)) if matches!(&event.kind, EventKind::ToolEnd(end) if end.id == "t")),
+        "{actions:?}"
+    );
+}
+
+#[test]
+fn numbers_and_keys_may_drift() {
+    let retry = r#"{"type":"system","type":"system","subtype":"api_retry","attempt":1.0,"max_retries":"ten","retry_delay_ms":551.86,"error_status":429.0}"#;
+    let result =
+        r#"{"type":"result","is_error":false,"result":"yes","usage":{"input_tokens":1.5e1,"output_tokens":-4},"total_cost_usd":1}"#;
+    let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, retry), line(Pipe::Stdout, result), fixture("plain").exited()]);
+    assert!(actions.iter().any(|action| matches!(action, Action::Event(event)
+        if matches!(&event.kind, EventKind::Retry(retry) if retry.retry_after_ms == Some(552)))));
+    let Some(Action::TurnDone(done)) = actions.last() else { panic!("{actions:?}") };
+    assert_eq!((&done.outcome, done.text.as_deref(), done.usage.unwrap().input), (&Outcome::Completed, Some("yes"), 15));
+}
+
+/// A recorded run with some of its lines cut, doubled, dropped, moved or garbled.
+fn disturbed() -> impl Strategy<Value = Vec<String>> {
+    let names = ["think-tool", "tools-sequence", "drop-mid", "max-tokens", "refusal", "tool-task", "perm-default-write", "json-verbose"];
+    let change = (any::<prop::sample::Index>(), 0..6u8, any::<prop::sample::Index>(), any::<char>());
+    (prop::sample::select(names.to_vec()), prop::collection::vec(change, 1..12)).prop_map(|(name, changes)| {
+        let mut lines = fixture(name).stdout;
+        for (at, how, place, letter) in changes {
+            if lines.is_empty() {
+                break;
+            }
+            let at = at.index(lines.len());
+            let place = lines[at].floor_char_boundary(place.index(lines[at].len().max(1)));
+            match how {
+                0 => lines[at].truncate(place),
+                1 => lines.insert(at, lines[at].clone()),
+                2 => drop(lines.remove(at)),
+                3 => lines[at].insert(place, letter),
+                4 => lines[at].replace_range(..place, ""),
+                _ => {
+                    let to = place % lines.len();
+                    lines.swap(at, to);
+                }
+            }
+        }
+        lines
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn disturbed_output_still_ends_in_exactly_one_outcome(lines in disturbed()) {
+        let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
+        inputs.push(fixture("plain").exited());
+        let actions = run::<Backend>(start("hi"), inputs);
+        let done = actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count();
+        prop_assert_eq!(done, 1);
+        prop_assert!(matches!(actions.last(), Some(Action::TurnDone(_))));
+    }
+
+    #[test]
+    fn times_and_noise_between_lines_never_change_the_actions(
+        name in prop::sample::select(&["think-tool", "drop-mid", "tool-edit", "error-429-once"][..]),
+        noise in prop::collection::vec(0..3usize, 80),
+    ) {
+        let fixture = fixture(name);
+        let calm = run::<Backend>(start("hi"), fixture.inputs());
+        let mut inputs = Vec::new();
+        for (at, input) in fixture.inputs().into_iter().enumerate() {
+            let stderr = line(Pipe::Stderr, "noise");
+            inputs.extend(std::iter::repeat_n(stderr, noise[at % noise.len()]));
+            inputs.push(input);
+        }
+        prop_assert_eq!(run::<Backend>(start("hi"), inputs), calm);
+    }
+
+    #[test]
+    fn any_text_is_survived(text in "\\PC{0,200}") {
+        let _ = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, &text), line(Pipe::Stdout, &format!("{{\"type\":{text:?}}}"))]);
+    }
+}

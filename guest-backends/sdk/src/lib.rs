@@ -1,0 +1,111 @@
+//! What a backend of Aetheel is made of, beside what it knows of its agent.
+//!
+//! Owns the bindings of the contract (`wit/`), the export of a [`Backend`] as a component, the life of a turn with a
+//! one-shot agent ([`one_shot`]) and, natively, the running of recorded agents through a backend ([`fixture`]). It
+//! knows no agent. A backend has no clock, files or network: what it needs to know comes in as [`wit::Input`], what it
+//! wants goes out as [`wit::Action`], so that the same code is tested natively and runs sandboxed.
+
+#[cfg(not(target_arch = "wasm32"))]
+mod actions_json;
+mod emit;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod fixture;
+pub mod json;
+pub mod one_shot;
+pub mod text;
+
+#[allow(missing_docs)] // documented where it is defined: wit/types.wit
+#[doc(hidden)]
+pub mod bindings {
+    #[cfg(target_arch = "wasm32")]
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "agent-backend",
+        pub_export_macro: true,
+        additional_derives: [PartialEq],
+    });
+    #[cfg(not(target_arch = "wasm32"))]
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "agent-backend",
+        additional_derives: [PartialEq, serde::Serialize],
+    });
+}
+
+pub use emit::Emit;
+
+/// The words of the contract, as generated from `wit/types.wit`; the documentation of each item lives there.
+pub mod wit {
+    pub use crate::bindings::aetheel::backend::types::*;
+}
+
+use wit::{Action, TimedInput};
+
+/// A backend: the understanding half of one link. Made with `Default` for every link; sees inputs in order.
+pub trait Backend: Default + 'static {
+    /// Returns the descriptor: JSON that fits `wit/descriptor.schema.json`. Constant.
+    fn describe() -> String;
+
+    /// Takes one input in and adds everything there is to do to `out`.
+    ///
+    /// # Errors
+    /// Gives up: the host ends the link and fails its open turns with the text. For states the backend cannot go on
+    /// from, not for strange output of the agent.
+    fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String>;
+
+    /// Returns the state of an idle link for a newer generation; by default a link cannot move.
+    fn save(&self) -> Option<String> {
+        None
+    }
+
+    /// Takes over the state that `save` of another generation returned.
+    ///
+    /// # Errors
+    /// The state does not fit; by default none does.
+    fn load(&mut self, _state: &str, saved_by: &str) -> Result<(), String> {
+        Err(format!("this backend takes over no state, not even from version {saved_by}"))
+    }
+}
+
+/// Exports a [`Backend`] as the component. Does nothing natively, so that the crate also builds for tests.
+#[macro_export]
+macro_rules! export_backend {
+    ($backend:ty) => {
+        #[cfg(target_arch = "wasm32")]
+        mod component {
+            use ::std::{cell::RefCell, string::String, vec::Vec};
+            use $crate::Backend;
+            use $crate::wit::{Action, TimedInput};
+
+            struct Component;
+
+            // One instance is one link, and an instance has one thread.
+            ::std::thread_local! {
+                static LINK: RefCell<$backend> = RefCell::default();
+            }
+
+            impl $crate::bindings::exports::aetheel::backend::backend::Guest for Component {
+                fn describe() -> String {
+                    <$backend>::describe()
+                }
+                fn handle(inputs: Vec<TimedInput>) -> Result<Vec<Action>, String> {
+                    LINK.with_borrow_mut(|link| {
+                        let mut out = Vec::new();
+                        for input in inputs {
+                            link.handle(input, &mut out)?;
+                        }
+                        Ok(out)
+                    })
+                }
+                fn save() -> Option<String> {
+                    LINK.with_borrow(|link| link.save())
+                }
+                fn load(state: String, saved_by: String) -> Result<(), String> {
+                    LINK.with_borrow_mut(|link| link.load(&state, &saved_by))
+                }
+            }
+
+            $crate::bindings::export!(Component with_types_in $crate::bindings);
+        }
+    };
+}

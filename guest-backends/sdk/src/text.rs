@@ -1,0 +1,48 @@
+//! Short forms of text for people and logs.
+
+/// Bytes an unrecognised piece of output is cut to, as the contract has it.
+pub const SAMPLE_BYTES: usize = 2048;
+
+/// Returns the longest beginning of `text` that has at most `bytes` bytes.
+#[must_use]
+pub fn head(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// Returns one line for people: the first line with something in it, at most `bytes` bytes, with an ellipsis where
+/// something was left out.
+#[must_use]
+pub fn one_line(text: &str, bytes: usize) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.next().unwrap_or_default();
+    let short = head(line, bytes).trim_end();
+    if short.len() < line.len() || lines.next().is_some() { format!("{short} …") } else { short.to_owned() }
+}
+
+/// Returns what the end of stderr says: without blank lines, at most the last `lines` lines and 1 KiB.
+#[must_use]
+pub fn stderr_summary(tail: &str, lines: usize) -> String {
+    let said: Vec<&str> = tail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let end = said[said.len().saturating_sub(lines)..].join("\n");
+    end[end.ceil_char_boundary(end.len().saturating_sub(1024))..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_keep_whole_characters() {
+        assert_eq!(head("añb", 2), "a");
+        assert_eq!(one_line("\n  déjà vu\nagain", 2), "d …");
+        assert_eq!(one_line("ls -la", 80), "ls -la");
+        let long = "é".repeat(2000);
+        assert!(stderr_summary(&long, 3).len() <= 1024);
+    }
+
+    #[test]
+    fn the_end_of_stderr_is_what_counts() {
+        assert_eq!(stderr_summary("warning\n\n  at x\nError: no\n\n", 2), "at x\nError: no");
+        assert_eq!(stderr_summary("", 2), "");
+    }
+}

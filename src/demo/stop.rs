@@ -1,0 +1,69 @@
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+/// Whether somebody wants the turn to end.
+#[derive(Clone, Default)]
+pub(super) struct Stop {
+    wanted: Arc<(Mutex<bool>, Condvar)>,
+    stubborn: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Wanted by SIGINT and SIGTERM, from when this returns.
+    pub(super) fn on_signals() -> io::Result<Self> {
+        let stop = Self::default();
+        let (ready, listening) = mpsc::channel();
+        let heard = stop.clone();
+        std::thread::spawn(move || heard.listen(&ready));
+        listening.recv().map_err(io::Error::other)??;
+        Ok(stop)
+    }
+
+    /// Waits for signals, for as long as the program runs.
+    fn listen(&self, ready: &mpsc::Sender<io::Result<()>>) {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listening = tokio::runtime::Builder::new_current_thread().enable_io().build().and_then(|runtime| {
+            let _entered = runtime.enter();
+            let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+            Ok((signals, runtime))
+        });
+        let ((mut interrupt, mut terminate), runtime) = match listening {
+            Ok(listening) => listening,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let _ = ready.send(Ok(()));
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                if !self.stubborn.load(Ordering::Relaxed) {
+                    self.want();
+                }
+            }
+        });
+    }
+
+    /// Ignores signals from now on.
+    pub(super) fn be_stubborn(&self) {
+        self.stubborn.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks for the end.
+    pub(super) fn want(&self) {
+        *self.wanted.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.wanted.1.notify_all();
+    }
+
+    /// Waits, and returns whether the turn is to end.
+    pub(super) fn within(&self, time: Duration) -> bool {
+        let wanted = self.wanted.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.wanted.1.wait_timeout_while(wanted, time, |wanted| !*wanted).unwrap_or_else(PoisonError::into_inner).0
+    }
+}

@@ -1,0 +1,115 @@
+use super::*;
+
+fn lines(home: &Path, prompt: &str, change: impl FnOnce(&mut Options, &mut Stop)) -> (u8, Vec<Value>) {
+    let mut options = Options { resume: None, model: None, system_file: None, home: home.to_owned(), delay: Duration::ZERO };
+    let mut stop = Stop::default();
+    change(&mut options, &mut stop);
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let code = Agent::new(options, stop, &mut stdout, &mut stderr).turn(prompt).expect("a vector takes everything");
+    let text = String::from_utf8(stdout).expect("JSON lines");
+    (code, text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+fn kinds(lines: &[Value]) -> Vec<&str> {
+    let mut kinds: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
+    kinds.dedup();
+    kinds
+}
+
+fn answer(lines: &[Value]) -> String {
+    lines.iter().filter(|line| line["type"] == "text").filter_map(|line| line["text"].as_str()).collect()
+}
+
+#[test]
+fn a_prompt_is_repeated_and_every_turn_ends_with_its_usage_and_one_last_line() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (code, lines) = lines(home.path(), "grüße, wie geht es dir an diesem schönen Tag?", |_, _| {});
+    assert_eq!(code, 0);
+    assert_eq!(kinds(&lines), ["hello", "text", "usage", "done"]);
+    assert!(answer(&lines).starts_with("You said: grüße, wie geht es dir an diesem schönen Tag?\n"), "{}", answer(&lines));
+}
+
+#[test]
+fn a_session_is_resumed_by_its_id_and_an_unknown_one_is_an_error() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_, first) = lines(home.path(), "my name is Ada", |_, _| {});
+    let id = first[0]["session"].as_str().expect("an id").to_owned();
+    let (_, second) = lines(home.path(), "[ada]: history", |options, _| options.resume = Some(id.clone()));
+    assert_eq!(second[0]["session"], id.as_str());
+    assert_eq!(answer(&second), "You said before:\n\n- my name is Ada");
+    for unknown in ["demo-0", "../x", ""] {
+        let (code, lines) = lines(home.path(), "hi", |options, _| options.resume = Some(unknown.to_owned()));
+        assert_eq!((code, lines.last().expect("a line")["kind"].as_str()), (1, Some("session-unknown")), "{unknown}");
+    }
+}
+
+#[test]
+fn every_word_does_what_the_help_says() {
+    let home = tempfile::tempdir().expect("a folder");
+    let text = &["hello", "text", "usage", "done"][..];
+    for (prompt, code, expected) in [
+        ("help", 0, text),
+        ("tool ls", 0, &["hello", "text", "tool", "tool-output", "tool-end", "tool", "tool-output", "tool-end", "text", "usage", "done"]),
+        ("think stars", 0, &["hello", "thinking", "text", "usage", "done"]),
+        ("plan", 0, &["hello", "plan", "text", "usage", "done"]),
+        ("markdown", 0, text),
+        ("code zig", 0, text),
+        ("long 100", 0, text),
+        ("remember tea", 0, text),
+        ("system", 0, text),
+        ("retry", 0, &["hello", "retry", "text", "usage", "done"]),
+        ("fail overloaded", 1, &["hello", "text", "usage", "error"]),
+        ("crash", 101, &["hello", "text"]),
+        ("silent", 0, &["hello", "usage", "done"]),
+        ("noise", 0, &["hello", "hologram", "text", "usage", "done"]),
+    ] {
+        let (found, lines) = lines(home.path(), prompt, |_, _| {});
+        assert_eq!((found, kinds(&lines).as_slice()), (code, expected), "{prompt}");
+    }
+}
+
+#[test]
+fn a_wish_to_stop_ends_a_hanging_turn_with_a_line_that_says_so() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (code, lines) = lines(home.path(), "hang", |_, stop| {
+        let stop = stop.clone();
+        std::thread::spawn(move || stop.want());
+    });
+    assert_eq!((code, kinds(&lines).as_slice()), (130, &["hello", "usage", "interrupted"][..]));
+}
+
+#[test]
+fn the_system_prompt_is_read_from_its_file() {
+    let home = tempfile::tempdir().expect("a folder");
+    let file = home.path().join("system.md");
+    fs::write(&file, "be kind").expect("written");
+    let (_, lines) = lines(home.path(), "system", |options, _| options.system_file = Some(file));
+    assert_eq!(answer(&lines), "be kind");
+}
+
+#[test]
+fn wrong_arguments_are_named_and_the_version_is_told() {
+    let call = |args: &[&str]| {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let code = run(args.iter().map(ToString::to_string), io::empty(), &mut stdout, &mut stderr);
+        (code, String::from_utf8(stdout).expect("text"), String::from_utf8(stderr).expect("text"))
+    };
+    assert!(call(&["--version"]).1.starts_with("aetheel demo-agent "));
+    for args in [&["--resume"][..], &["--what"], &["prompt"]] {
+        let (code, _, stderr) = call(args);
+        assert_eq!(code, 64);
+        assert!(stderr.contains(args[0]) && stderr.contains("usage:"), "{stderr}");
+    }
+}
+
+#[test]
+fn sigint_ends_a_hanging_turn() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (code, lines) = lines(home.path(), "hang", |_, stop| {
+        // Caught from here on, so it does not end the tests.
+        *stop = Stop::on_signals().expect("listening");
+        let this = rustix::process::getpid();
+        rustix::process::kill_process(this, rustix::process::Signal::INT).expect("sent");
+    });
+    assert_eq!((code, lines.last().expect("a line")["type"].as_str()), (130, Some("interrupted")));
+}
