@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 
 use crate::support::model_server::{ModelServer, PATIENCE};
 
@@ -27,6 +29,13 @@ pub struct LiveClaude {
     pub cwd: TempDir,
     /// What it takes for Anthropic's service.
     pub model: ModelServer,
+}
+
+/// A run that has begun; dropping it kills the CLI.
+pub struct Running {
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+    lines: Vec<Value>,
 }
 
 /// How a run ended.
@@ -70,12 +79,20 @@ impl LiveClaude {
         Self { program, environment, home, cwd, model }
     }
 
-    /// Runs the CLI with [`STREAM`] and these arguments, writes the prompt to its stdin, and waits for its end.
+    /// Runs the CLI as [`LiveClaude::start`] does and waits for its end.
     ///
     /// # Panics
-    /// It takes longer than [`PATIENCE`], or prints something that is no JSON.
+    /// As [`Running::ended`].
     pub async fn run(&self, arguments: &[&str], prompt: &str) -> Ended {
-        let mut child = tokio::process::Command::new(&self.program)
+        self.start(arguments, prompt).ended().await
+    }
+
+    /// Starts the CLI with [`STREAM`] and these arguments and begins to write the prompt to its stdin.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn start(&self, arguments: &[&str], prompt: &str) -> Running {
+        let mut child = Command::new(&self.program)
             .args(STREAM)
             .args(arguments)
             .env_clear()
@@ -88,21 +105,45 @@ impl LiveClaude {
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().expect("piped");
-        let (mut stdout, mut stderr) = (String::new(), String::new());
-        let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-        let talk = async {
-            let write = async {
-                // A CLI that ends without reading is judged by what it prints.
-                _ = stdin.write_all(prompt.as_bytes()).await;
-                drop(stdin);
-            };
-            let (_, read, complained) = tokio::join!(write, out.read_to_string(&mut stdout), err.read_to_string(&mut stderr));
-            read.and(complained).unwrap();
-            child.wait().await.unwrap()
-        };
-        let status = tokio::time::timeout(PATIENCE, talk).await.expect("the agent did not end");
-        let lines = stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect();
-        Ended { lines, stderr, status }
+        let prompt = prompt.to_owned();
+        // A CLI that ends without reading is judged by what it prints.
+        tokio::spawn(async move { stdin.write_all(prompt.as_bytes()).await });
+        let stdout = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Running { child, stdout, lines: Vec::new() }
+    }
+}
+
+impl Running {
+    /// Sends a signal to the CLI, not to its group.
+    pub fn signal(&self, signal: Signal) {
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id as i32)).expect("the agent still runs");
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits until a line like this was printed.
+    ///
+    /// # Panics
+    /// The CLI ends before, or takes longer than [`PATIENCE`].
+    pub async fn printed(&mut self, wanted: impl Fn(&Value) -> bool) {
+        while !self.lines.last().is_some_and(&wanted) {
+            assert!(self.read_line().await, "ended without printing what was waited for: {:#?}", self.lines);
+        }
+    }
+
+    /// Waits for the end and returns everything that was printed.
+    ///
+    /// # Panics
+    /// It is silent for longer than [`PATIENCE`], or something printed is no JSON.
+    pub async fn ended(mut self) -> Ended {
+        while self.read_line().await {}
+        let output = tokio::time::timeout(PATIENCE, self.child.wait_with_output()).await.expect("the agent did not end").unwrap();
+        Ended { lines: self.lines, stderr: String::from_utf8(output.stderr).unwrap(), status: output.status }
+    }
+
+    async fn read_line(&mut self) -> bool {
+        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await.expect("the agent printed nothing").unwrap();
+        self.lines.extend(line.iter().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("no JSON: {line}"))));
+        line.is_some()
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod reply;
 mod request;
+mod tests;
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -109,8 +110,8 @@ impl Drop for ModelServer {
     }
 }
 
-async fn messages(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    let request = match ModelRequest::read(&uri, &headers, &body) {
+async fn messages(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    let request = match ModelRequest::read(&headers, &body) {
         Ok(request) => request,
         Err(fault) => return Reply::error(400, "invalid_request_error", &fault).into_response(false, "none").await,
     };

@@ -53,8 +53,13 @@ pub struct Reply {
 #[derive(Clone)]
 enum Step {
     Block(Block),
-    Gate(Gate),
-    /// An error event in the stream, after which nothing follows.
+    Break(Break),
+}
+
+/// Nothing follows it.
+#[derive(Clone)]
+enum Break {
+    /// An error event in the stream.
     Error(Value),
     Cut,
 }
@@ -71,6 +76,7 @@ enum Block {
 enum Piece {
     Text(String),
     Gate(Gate),
+    Break(Break),
 }
 
 #[derive(Clone)]
@@ -142,21 +148,27 @@ impl Reply {
         self.then(Block::Tool { id: id.to_owned(), name: name.to_owned(), input })
     }
 
-    /// Waits between two blocks, or before the end.
-    pub fn then_pause(mut self, gate: &Gate) -> Self {
-        self.steps.push(Step::Gate(gate.clone()));
-        self
-    }
-
-    /// Ends the stream with an error event; `kind` as for [`Reply::error`].
+    /// Ends the stream with an error event after the last block; `kind` as for [`Reply::error`].
     pub fn then_error(mut self, kind: &str, message: &str) -> Self {
-        self.steps.push(Step::Error(error(kind, message)));
+        self.steps.push(Step::Break(Break::Error(error(kind, message))));
         self
     }
 
-    /// Cuts the connection.
+    /// Ends the stream with an error event inside the text block that stands last.
+    pub fn then_error_in_text(mut self, kind: &str, message: &str) -> Self {
+        self.last_text().push(Piece::Break(Break::Error(error(kind, message))));
+        self
+    }
+
+    /// Cuts the connection after the last block.
     pub fn then_cut(mut self) -> Self {
-        self.steps.push(Step::Cut);
+        self.steps.push(Step::Break(Break::Cut));
+        self
+    }
+
+    /// Cuts the connection inside the text block that stands last.
+    pub fn then_cut_in_text(mut self) -> Self {
+        self.last_text().push(Piece::Break(Break::Cut));
         self
     }
 
@@ -196,8 +208,10 @@ impl Reply {
 
     fn events(&self, model: &str) -> Vec<Frame> {
         let mut frames = vec![
-            event(json!({"type": "message_start", "message": {"id": "msg_scripted", "type": "message", "role": "assistant", "model": model,
-                "content": [], "stop_reason": null, "stop_sequence": null, "usage": usage(1)}})),
+            event(
+                json!({"type": "message_start", "message": {"id": "msg_scripted", "type": "message", "role": "assistant", "model": model,
+                "content": [], "stop_reason": null, "stop_sequence": null, "usage": usage(1)}}),
+            ),
             event(json!({"type": "ping"})),
         ];
         let mut index = 0;
@@ -207,15 +221,7 @@ impl Reply {
                     block.events(index, &mut frames);
                     index += 1;
                 }
-                Step::Gate(gate) => frames.push(Frame::Gate(gate.clone())),
-                Step::Error(body) => {
-                    frames.push(event(body.clone()));
-                    return frames;
-                }
-                Step::Cut => {
-                    frames.push(Frame::Cut);
-                    return frames;
-                }
+                Step::Break(broken) => frames.push(broken.frame()),
             }
         }
         frames.push(event(json!({"type": "message_delta", "delta": {"stop_reason": self.stop_reason(), "stop_sequence": null},
@@ -230,12 +236,7 @@ impl Reply {
         for step in &self.steps {
             match step {
                 Step::Block(block) => content.push(block.whole(&mut frames)),
-                Step::Gate(gate) => frames.push(Frame::Gate(gate.clone())),
-                Step::Error(_) | Step::Cut => {
-                    frames.push(Frame::Bytes(Bytes::from_static(b"{\"id\": \"msg_scripted\", \"content\": [")));
-                    frames.push(Frame::Cut);
-                    return frames;
-                }
+                Step::Break(broken) => frames.push(broken.frame()),
             }
         }
         let message = json!({"id": "msg_scripted", "type": "message", "role": "assistant", "model": model, "content": content,
@@ -255,6 +256,7 @@ impl Block {
                 frames.extend(pieces.iter().map(|piece| match piece {
                     Piece::Text(text) => delta(json!({"type": "text_delta", "text": text})),
                     Piece::Gate(gate) => Frame::Gate(gate.clone()),
+                    Piece::Break(broken) => broken.frame(),
                 }));
             }
             Self::Thinking(thought) => {
@@ -278,12 +280,22 @@ impl Block {
                     match piece {
                         Piece::Text(text) => whole.push_str(text),
                         Piece::Gate(gate) => frames.push(Frame::Gate(gate.clone())),
+                        Piece::Break(broken) => frames.push(broken.frame()),
                     }
                 }
                 json!({"type": "text", "text": whole})
             }
             Self::Thinking(thought) => json!({"type": "thinking", "thinking": thought, "signature": SIGNATURE}),
             Self::Tool { id, name, input } => json!({"type": "tool_use", "id": id, "name": name, "input": input}),
+        }
+    }
+}
+
+impl Break {
+    fn frame(&self) -> Frame {
+        match self {
+            Self::Error(body) => Frame::End(event_bytes(body)),
+            Self::Cut => Frame::Cut,
         }
     }
 }
@@ -302,11 +314,17 @@ fn error(kind: &str, message: &str) -> Value {
 enum Frame {
     Bytes(Bytes),
     Gate(Gate),
+    /// The last bytes; the transfer then ends as it should.
+    End(Bytes),
     Cut,
 }
 
 fn event(data: Value) -> Frame {
-    Frame::Bytes(format!("event: {}\ndata: {data}\n\n", data["type"].as_str().expect("every event has a type")).into())
+    Frame::Bytes(event_bytes(&data))
+}
+
+fn event_bytes(data: &Value) -> Bytes {
+    format!("event: {}\ndata: {data}\n\n", data["type"].as_str().expect("every event has a type")).into()
 }
 
 /// A body that fails makes the server drop the connection without ending the transfer.
@@ -316,7 +334,12 @@ fn frames_to_body(frames: Vec<Frame>) -> Body {
             match frames.next()? {
                 Frame::Bytes(bytes) => return Some((Ok(bytes), frames)),
                 Frame::Gate(gate) => gate.pass().await,
-                Frame::Cut => return Some((Err(io::Error::other("cut by the script")), frames)),
+                Frame::End(bytes) => return Some((Ok(bytes), Vec::new().into_iter())),
+                Frame::Cut => {
+                    // The server writes what it has whenever the body has nothing more to give just now.
+                    tokio::task::yield_now().await;
+                    return Some((Err(io::Error::other("cut by the script")), frames));
+                }
             }
         }
     }))

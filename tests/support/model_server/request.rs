@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::{HeaderMap, Uri};
+use axum::http::HeaderMap;
 use serde_json::Value;
 
 /// One request for a message.
@@ -10,8 +10,6 @@ use serde_json::Value;
 pub struct ModelRequest {
     /// Headers, names in lower case, without the ones that carry keys.
     pub headers: BTreeMap<String, String>,
-    /// The query of the address.
-    pub query: String,
     /// Whether a key came with it.
     pub has_key: bool,
     /// The body as it came.
@@ -23,7 +21,7 @@ impl ModelRequest {
     ///
     /// # Errors
     /// What is wrong with the body.
-    pub fn read(uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<Self, String> {
+    pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Self, String> {
         let body: Value = serde_json::from_slice(body).map_err(|fault| format!("body is no JSON: {fault}"))?;
         for field in ["model", "messages", "max_tokens"] {
             if body.get(field).is_none() {
@@ -34,7 +32,7 @@ impl ModelRequest {
             headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect();
         let key = headers.remove("x-api-key");
         let bearer = headers.remove("authorization");
-        Ok(Self { headers, query: uri.query().unwrap_or_default().to_owned(), has_key: key.or(bearer).is_some(), body })
+        Ok(Self { headers, has_key: key.or(bearer).is_some(), body })
     }
 
     /// Returns the model that was asked for.
