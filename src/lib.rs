@@ -8,7 +8,7 @@
 //! | root | [`cli`] [`app`] [`telemetry`] |
 //! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`workspace`] [`demo`] |
 //! | use cases | [`dispatch`] [`turn`] |
-//! | pure | [`queue`] [`prompt`] [`split`] [`fold`] [`redact`] [`access`] |
+//! | pure | [`queue`] [`prompt`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
 //! | words | [`event`] [`agent`] [`config`] |
 
 pub mod agent;
@@ -16,6 +16,7 @@ pub mod event;
 
 pub mod access;
 pub mod fold;
+pub mod plain;
 pub mod prompt;
 pub mod queue;
 pub mod redact;

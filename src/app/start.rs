@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::agents::{self, Findings};
 use super::settings::Settings;
-use crate::backend::{Options, Registry};
+use crate::backend::{Engine, LoadReport, Registry, RegistryOptions};
 use crate::cli::exit;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
@@ -61,6 +61,7 @@ impl Ground {
         let Settings { config, variables, redactor } = settings;
         let mut faults = Vec::new();
         let mut code = exit::CONFIG;
+        let mut refused_files = Vec::new();
         if discord && config.discord_bot_token.is_none() {
             faults.push("DISCORD_BOT_TOKEN is not set; copy the bot's token from Discord's developer portal".to_owned());
         }
@@ -74,10 +75,14 @@ impl Ground {
         }
         let custody = Custody::new().map(Arc::new).map_err(|error| faults.push(format!("cannot take custody of processes: {error}"))).ok();
         let workspace = Workspace::open(&config.config_dir).await.map_err(|error| faults.push(format!("CONFIG_DIR: {error}"))).ok();
-        let registry = match Registry::start(Options::from_config(&config)).await {
-            Ok((registry, _reports)) => Some(Arc::new(registry)),
+        let registry = match Engine::new(&config.limits, Some(&config.cache_dir)) {
+            Ok(engine) => {
+                let (registry, reports) = Registry::start(engine, RegistryOptions::new(&config.backends_dir)).await;
+                refused_files = reports.into_iter().filter_map(refusal).collect();
+                Some(Arc::new(registry))
+            }
             Err(error) => {
-                faults.push(format!("cannot start the backend engine: {error}"));
+                faults.push(format!("cannot start the backend engine: {}", with_causes(&error)));
                 None
             }
         };
@@ -91,7 +96,10 @@ impl Ground {
                     }
                     faults.append(&mut findings.faults);
                 }
-                None if config.backends_dir.is_dir() => faults.push(no_backend(&config, registry)),
+                None if config.backends_dir.is_dir() => {
+                    faults.push(no_backend(&config, registry));
+                    faults.append(&mut refused_files);
+                }
                 None => {}
             }
         }
@@ -184,6 +192,14 @@ impl Ground {
             line_limit: config.limits.line,
             output_limit: config.limits.output,
         }
+    }
+}
+
+/// Why a file of the backends folder does not serve.
+fn refusal(report: LoadReport) -> Option<String> {
+    match report {
+        LoadReport::Refused { path, reason } => Some(format!("{}: {}", path.display(), with_causes(&*reason))),
+        _ => None,
     }
 }
 

@@ -1,1 +1,45 @@
-//! To be written.
+//! Agent processes and their custody: a run is started, heard, stopped, and nothing of it survives.
+//!
+//! Owns the only code that starts programs. Every run has its own session and process group, and a cgroup where the
+//! system lets us divide ours; otherwise its processes are found by descent. What is decided elsewhere, and never here:
+//! which program runs, with what arguments, environment and folder.
+//!
+//! Pinned by `tests/process`: no process of a run exists after its last event, whatever the run did.
+
+mod cgroup;
+mod clone;
+mod custody;
+mod drive;
+mod family;
+mod gateway;
+mod held;
+mod lines;
+mod probe;
+mod program;
+mod start;
+mod table;
+mod tail;
+
+use std::time::{Duration, Instant};
+
+pub use custody::{Custody, Means};
+pub use lines::{FramedLine, LineSplitter};
+pub use probe::ProbeError;
+pub use program::{ProgramError, find_program};
+
+/// How long something killed may take to die.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Calls `done` until it says so, first at once, then ever less often; false when the time is over.
+fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(100);
+    while !done() {
+        if start.elapsed() >= limit {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+    true
+}

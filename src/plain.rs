@@ -1,0 +1,144 @@
+//! Text from programs and people as plain text: nothing in it moves a cursor, hides, or reorders what is read.
+//!
+//! Pure. Pinned by `nothing_below_a_space_is_left_but_line_breaks_and_tabs`.
+
+use std::borrow::Cow;
+
+/// Returns the text without control characters, terminal sequences and invisible or reordering format characters.
+///
+/// Removed are C0 and C1 controls except `\n` and `\t`, CSI, OSC, DCS and the other sequences of ECMA-48, bidirectional
+/// marks, overrides and isolates, and zero-width characters. A carriage return becomes a line break (so that the steps
+/// of a progress bar stay apart), together with a following `\n` one. A string sequence that is not ended ends with
+/// its line, so that it cannot hide what follows. The joiners U+200C and U+200D stay: emoji and several scripts are
+/// written with them. Borrows when there is nothing to remove.
+#[must_use]
+pub fn clean_text(text: &str) -> Cow<'_, str> {
+    let Some(first) = text.find(|c| !is_plain(c)) else { return Cow::Borrowed(text) };
+    let mut clean = String::with_capacity(text.len());
+    clean.push_str(&text[..first]);
+    let mut state = State::Text;
+    let mut after_return = false;
+    for c in text[first..].chars() {
+        let line_feed_of_pair = after_return && c == '\n';
+        after_return = c == '\r';
+        if line_feed_of_pair {
+            continue;
+        }
+        state = state.next(c);
+        if matches!(state, State::Text) {
+            match c {
+                '\r' => clean.push('\n'),
+                c if is_plain(c) => clean.push(c),
+                _ => {}
+            }
+        }
+        if matches!(state, State::Done) {
+            state = State::Text;
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Where in a terminal sequence the text is.
+#[derive(Clone, Copy)]
+enum State {
+    /// In none; the character is text, or a control to drop.
+    Text,
+    /// The character was the last of a sequence.
+    Done,
+    /// After ESC.
+    Escape,
+    /// In a control sequence: parameters until a final byte.
+    Control,
+    /// In an operating system command or another string: until BEL or ST.
+    Quoted,
+    /// In a string, after ESC.
+    QuotedEscape,
+}
+
+impl State {
+    fn next(self, c: char) -> Self {
+        // A line break or a new ESC ends whatever was not ended properly.
+        match (self, c) {
+            (Self::Quoted, '\u{1b}') => Self::QuotedEscape,
+            (Self::QuotedEscape, '\\') => Self::Done,
+            (_, '\u{1b}') => Self::Escape,
+            (_, '\n' | '\r') => Self::Text,
+            (Self::Quoted | Self::QuotedEscape, '\u{7}' | '\u{9c}') => Self::Done,
+            (Self::Quoted, _) => Self::Quoted,
+            // ESC inside a string begins the next sequence.
+            (Self::Escape | Self::QuotedEscape, '[') => Self::Control,
+            (Self::Escape | Self::QuotedEscape, ']' | 'P' | 'X' | '^' | '_') => Self::Quoted,
+            (Self::Escape | Self::QuotedEscape, ' '..='/') => Self::Escape,
+            (Self::Escape | Self::QuotedEscape, '0'..='~') => Self::Done,
+            (Self::Control, ' '..='?') => Self::Control,
+            (Self::Control, '@'..='~') => Self::Done,
+            (_, '\u{9b}') => Self::Control,
+            (_, '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}') => Self::Quoted,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// Whether a character stays as it is. Format characters by Unicode 16, section 23.2.
+fn is_plain(c: char) -> bool {
+    match c {
+        '\n' | '\t' => true,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => false,
+        // Marks, overrides and isolates that reorder; zero-width space, word joiner and invisible operators; byte order mark.
+        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => false,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sequences_are_removed_and_the_text_between_them_stays() {
+        for (given, wanted) in [
+            ("plain text\twith\nbreaks", "plain text\twith\nbreaks"),
+            ("\u{1b}[1;31mred\u{1b}[0m", "red"),
+            ("\u{1b}]8;;https://example.org\u{1b}\\link\u{1b}]8;;\u{7}", "link"),
+            ("\u{1b}]52;c;c2VjcmV0\u{7}after", "after"),
+            ("\u{9b}2Kgone\u{9d}0;title\u{9c}x", "gonex"),
+            ("\u{1b}Pq#0;1\u{1b}\\sixel", "sixel"),
+            ("\u{1b}(B\u{1b}=\u{1b}7kept", "kept"),
+            ("10%\r50%\r100%\r\ndone\r\n", "10%\n50%\n100%\ndone\n"),
+            ("never ended \u{1b}]0;title\nnext line", "never ended \nnext line"),
+            ("\u{1b}[31\nnext", "\nnext"),
+            ("\u{1b}[31é", "é"),
+            ("\u{1b}]0;x\u{1b}[31mred", "red"),
+            ("user\u{202e}gpj.exe \u{2066}x\u{2069}", "usergpj.exe x"),
+            ("zero\u{200b}width\u{feff}", "zerowidth"),
+            ("👩\u{200d}💻", "👩\u{200d}💻"),
+            ("bell\u{7}\u{8}\u{0}\u{7f}\u{85}", "bell"),
+            ("\u{1b}", ""),
+        ] {
+            assert_eq!(clean_text(given), wanted, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn clean_text_is_not_copied() {
+        assert!(matches!(clean_text("nothing to do\n"), Cow::Borrowed(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_below_a_space_is_left_but_line_breaks_and_tabs(text in "(\\PC|[\\x00-\\x1f\u{7f}-\u{9f}\u{202a}-\u{202e}]|\u{1b}[\\[\\]P(;0-9a-zA-Z])*") {
+            let clean = clean_text(&text);
+            prop_assert!(clean.chars().all(is_plain), "{clean:?}");
+            prop_assert!(clean.bytes().all(|b| b >= 0x20 || b == b'\n' || b == b'\t'));
+            prop_assert_eq!(clean_text(&clean).into_owned(), clean.clone().into_owned());
+        }
+
+        #[test]
+        fn text_without_controls_is_unchanged(text in "[a-zA-Z0-9 äöü漢字\n\t.,;:\\[\\]]*") {
+            prop_assert_eq!(clean_text(&text).into_owned(), text);
+        }
+    }
+}

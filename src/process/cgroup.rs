@@ -1,0 +1,164 @@
+//! A cgroup for every run, where the system lets us: one write kills all of it, whatever it forked.
+//!
+//! Only version 2 with `cgroup.kill` (Linux 5.14); no controllers are switched on. Runs live in
+//! `<our own cgroup>/aetheel-<pid>-<start>/<number>`; the pair tells a dead gateway's folder from a live one's.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use super::gateway::Gateway;
+
+/// What our folders begin with.
+const PREFIX: &str = "aetheel-";
+
+/// Folder of all runs of this gateway.
+#[derive(Debug)]
+pub(super) struct Home {
+    folder: PathBuf,
+}
+
+impl Home {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// There is no cgroup that we may divide.
+    pub(super) fn new(gateway: &Gateway) -> io::Result<Self> {
+        let folder = own_folder()?.join(format!("{PREFIX}{}-{}", gateway.pid, gateway.start));
+        fs::create_dir_all(&folder)?;
+        let home = Self { folder };
+        // Dropping `home` removes the folder again.
+        fs::metadata(home.folder.join("cgroup.kill"))?;
+        Ok(home)
+    }
+
+    /// Makes the cgroup of one run.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(super) fn run(&self, number: u64) -> io::Result<Cgroup> {
+        let folder = self.folder.join(number.to_string());
+        // Another user of the same folder may just have removed it.
+        fs::create_dir(&folder).or_else(|_| fs::create_dir_all(&folder))?;
+        match File::open(&folder) {
+            Ok(handle) => Ok(Cgroup { folder, handle }),
+            Err(error) => {
+                let _ = fs::remove_dir(&folder);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // Fails while runs are left; the next start removes it then.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// The cgroup of one run.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    folder: PathBuf,
+    handle: File,
+}
+
+impl Cgroup {
+    pub(super) fn handle(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+
+    /// Kills everything in it, at once and including what is just being forked.
+    pub(super) fn kill(&self) -> io::Result<()> {
+        kill(&self.folder)
+    }
+
+    /// Removes it; true when it is gone, which it can only be when no live process was in it.
+    pub(super) fn remove(&self) -> bool {
+        remove(&self.folder)
+    }
+}
+
+/// Kills what is left in folders of gateways that no longer exist; returns the number of folders.
+pub(super) fn sweep() -> usize {
+    let Ok(entries) = own_folder().and_then(fs::read_dir) else { return 0 };
+    let mut swept = 0;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some((pid, start)) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split_once('-')) else {
+            continue;
+        };
+        let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { continue };
+        if (Gateway { namespace: String::new(), pid, start }).is_running() {
+            continue;
+        }
+        let folder = entry.path();
+        if kill(&folder).is_ok() {
+            swept += 1;
+            super::wait_until(super::KILL_LIMIT, || remove(&folder));
+        }
+    }
+    swept
+}
+
+fn kill(folder: &Path) -> io::Result<()> {
+    fs::write(folder.join("cgroup.kill"), "1")
+}
+
+fn remove(folder: &Path) -> bool {
+    match fs::remove_dir(folder) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        // Busy: processes, or cgroups that the run itself made.
+        Err(_) => {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    remove(&entry.path());
+                }
+            }
+            fs::remove_dir(folder).is_ok()
+        }
+    }
+}
+
+/// Returns the folder of the cgroup that we are in ourselves.
+fn own_folder() -> io::Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let groups = fs::read_to_string("/proc/self/cgroup")?;
+    locate(&mounts, &groups).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 mount shows our cgroup"))
+}
+
+/// Formats: proc_pid_mountinfo(5), cgroups(7).
+fn locate(mounts: &str, groups: &str) -> Option<PathBuf> {
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        if right.split(' ').next() != Some("cgroup2") {
+            return None;
+        }
+        let mut fields = left.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let inside = Path::new(own).strip_prefix(root).ok()?;
+        Some(Path::new(point).join(inside))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_folder_is_found_in_hybrid_unified_and_container_mounts() {
+        let hybrid = "40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:3 - cgroup2 cgroup2 rw\n";
+        assert_eq!(locate(hybrid, "9:name=systemd:/x\n0::/\n"), Some("/sys/fs/cgroup/unified/".into()));
+        let unified = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(locate(unified, "0::/system.slice/a.service\n"), Some("/sys/fs/cgroup/system.slice/a.service".into()));
+        let bound = "31 23 0:28 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
+        assert_eq!(locate(bound, "0::/docker/abc/x\n"), Some("/sys/fs/cgroup/x".into()));
+        assert_eq!(locate(bound, "0::/other\n"), None);
+        assert_eq!(locate("", "0::/\n"), None);
+        assert_eq!(locate(hybrid, "9:name=systemd:/\n"), None);
+    }
+}

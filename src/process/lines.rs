@@ -1,0 +1,176 @@
+//! Cutting a stream of bytes into lines. Pure: no I/O, and how the bytes were cut never changes the lines.
+//!
+//! Pinned by `any_split_of_the_bytes_gives_the_same_lines`.
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FramedLine {
+    /// Without terminator; invalid UTF-8 replaced by U+FFFD.
+    pub text: String,
+    /// Longer than the limit; the rest is gone.
+    pub truncated: bool,
+}
+
+/// Cuts bytes into lines ended by `\n` or `\r\n`, holding at most one line limit of them.
+#[derive(Debug)]
+pub struct LineSplitter {
+    /// Bytes of a line that are kept.
+    limit: usize,
+    /// The line so far: its first `limit + 1` bytes, the one more for a `\r` that belongs to the terminator.
+    begun: Vec<u8>,
+    /// Bytes of the line beyond those.
+    dropped: bool,
+}
+
+impl LineSplitter {
+    /// Makes one that keeps `limit` bytes of a line.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { limit, begun: Vec::new(), dropped: false }
+    }
+
+    /// Takes more bytes and calls `line` for each line they complete, in order.
+    pub fn feed(&mut self, mut bytes: &[u8], mut line: impl FnMut(FramedLine)) {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            let (head, rest) = (&bytes[..end], &bytes[end + 1..]);
+            if self.begun.is_empty() && !self.dropped {
+                line(self.cut(head.strip_suffix(b"\r").unwrap_or(head), false));
+            } else {
+                self.keep(head);
+                line(self.take(true));
+            }
+            bytes = rest;
+        }
+        self.keep(bytes);
+    }
+
+    /// Returns the last line when it had no terminator.
+    pub fn finish(&mut self) -> Option<FramedLine> {
+        (!self.begun.is_empty() || self.dropped).then(|| self.take(false))
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = (self.limit.saturating_add(1)).saturating_sub(self.begun.len());
+        let kept = bytes.len().min(room);
+        self.begun.extend_from_slice(&bytes[..kept]);
+        self.dropped |= kept < bytes.len();
+    }
+
+    fn take(&mut self, terminated: bool) -> FramedLine {
+        let begun = std::mem::take(&mut self.begun);
+        let dropped = std::mem::take(&mut self.dropped);
+        let content = match begun.strip_suffix(b"\r") {
+            Some(content) if terminated && !dropped => content,
+            _ => &begun,
+        };
+        let framed = self.cut(content, dropped);
+        // The allocation serves the next line, unless it was an uncommonly long one.
+        if begun.capacity() <= 64 << 10 {
+            self.begun = begun;
+            self.begun.clear();
+        }
+        framed
+    }
+
+    fn cut(&self, content: &[u8], dropped: bool) -> FramedLine {
+        if content.len() <= self.limit && !dropped {
+            return FramedLine { text: String::from_utf8_lossy(content).into_owned(), truncated: false };
+        }
+        let mut head = &content[..self.limit.min(content.len())];
+        // Our cut, not the program, may have broken the last character: it goes.
+        if let Some(last) = head.utf8_chunks().last().filter(|chunk| is_beginning(chunk.invalid())) {
+            head = &head[..head.len() - last.invalid().len()];
+        }
+        FramedLine { text: String::from_utf8_lossy(head).into_owned(), truncated: true }
+    }
+}
+
+/// Whether the bytes begin a character and only lack its end.
+fn is_beginning(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(limit: usize, pieces: &[&[u8]]) -> Vec<(String, bool)> {
+        let mut splitter = LineSplitter::new(limit);
+        let mut all = Vec::new();
+        for piece in pieces {
+            splitter.feed(piece, |line| all.push((line.text, line.truncated)));
+        }
+        all.extend(splitter.finish().map(|line| (line.text, line.truncated)));
+        all
+    }
+
+    /// The same by the plainest means.
+    fn model(limit: usize, bytes: &[u8]) -> Vec<(String, bool)> {
+        let mut pieces: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
+        let last = pieces.pop().expect("split gives at least one piece");
+        let terminated = pieces.into_iter().map(|piece| piece.strip_suffix(b"\r").unwrap_or(piece));
+        let all = terminated.chain((!last.is_empty()).then_some(last));
+        all.map(|piece| {
+            let mut end = piece.len().min(limit);
+            let truncated = end < piece.len();
+            if truncated {
+                end = (end.saturating_sub(3)..end).find(|at| is_beginning(&piece[*at..end])).unwrap_or(end);
+            }
+            (String::from_utf8_lossy(&piece[..end]).into_owned(), truncated)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn both_terminators_empty_lines_and_an_unterminated_end_are_understood() {
+        let wanted = [("a", false), ("", false), ("b\rc", false), ("d\r", false)].map(|(text, cut)| (text.to_owned(), cut));
+        assert_eq!(lines(10, &[b"a\r\n\nb\rc\r\nd\r"]), wanted);
+        assert_eq!(lines(10, &[b""]), []);
+        assert_eq!(lines(10, &[b"a\r", b"\n"]), [("a".to_owned(), false)]);
+    }
+
+    #[test]
+    fn a_line_as_long_as_the_limit_is_whole_and_one_byte_more_is_cut() {
+        assert_eq!(lines(4, &[b"abcd\r\nabcd\nabcde\nabcd"]).iter().map(|line| line.1).collect::<Vec<_>>(), [false, false, true, false]);
+        assert_eq!(lines(4, &[b"abcd\r", b"\nabcd", b"e\r\n"]), [("abcd".to_owned(), false), ("abcd".to_owned(), true)]);
+    }
+
+    #[test]
+    fn a_character_cut_between_reads_is_whole_and_one_cut_by_the_limit_is_dropped() {
+        assert_eq!(lines(10, &[b"\xe6\xbc", b"\xa2\n"]), [("漢".to_owned(), false)]);
+        assert_eq!(lines(5, &["漢字漢".as_bytes()]), [("漢".to_owned(), true)]);
+        assert_eq!(lines(10, &[b"a\xffb\n\xe6\xbc"]), [("a\u{fffd}b".to_owned(), false), ("\u{fffd}".to_owned(), false)]);
+    }
+
+    #[test]
+    fn a_line_of_100_mb_holds_no_more_memory_than_the_limit() {
+        let mut splitter = LineSplitter::new(1 << 20);
+        let piece = vec![b'x'; 64 << 10];
+        for _ in 0..1600 {
+            splitter.feed(&piece, |_| panic!("no line was completed"));
+            assert!(splitter.begun.capacity() <= 2 << 20, "{}", splitter.begun.capacity());
+        }
+        let mut all = Vec::new();
+        splitter.feed(b"tail\nnext\n", |line| all.push((line.text.len(), line.truncated)));
+        assert_eq!(all, [(1 << 20, true), (4, false)]);
+        assert!(splitter.begun.capacity() <= 64 << 10);
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_the_bytes_gives_the_same_lines(
+            bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'a'), Just(0xe6), Just(0xbc), Just(0xa2), Just(0xf0), Just(0x9f), any::<u8>()], 0..200),
+            cuts in proptest::collection::vec(0usize..200, 0..20),
+            limit in 0usize..12,
+        ) {
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).chain([0, bytes.len()]).collect();
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+            let whole = lines(limit, &[&bytes]);
+            prop_assert_eq!(lines(limit, &pieces), whole.clone());
+            prop_assert_eq!(model(limit, &bytes), whole);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! How runs end: by themselves, stopped, abandoned, and with what they left behind.
+
+use std::time::{Duration, Instant};
+
+use aetheel::agent::{Exit, Pipe, Signal};
+use aetheel::turn::Launcher;
+
+use super::{SOON, custodies, hear, is_living, line, living, pid_in, run, sh, stop, wait_for, wait_for_async};
+
+#[tokio::test]
+async fn a_silent_program_is_stopped_by_the_first_signal() {
+    for custody in custodies() {
+        for (signal, number) in [(Signal::Terminate, 15), (Signal::Interrupt, 2), (Signal::Kill, 9)] {
+            let launch = sh("echo ready; exec sleep 1000");
+            let name = launch.run.clone();
+            let mut process = custody.launch(launch).await.unwrap();
+            line(&mut process, "ready").await;
+            stop(&process, signal, SOON);
+            assert_eq!(hear(&mut process).await.how, Some(Exit::Signal(number)));
+            assert_eq!(living(&name), Vec::<String>::new());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_ends_in_good_order_is_given_the_time() {
+    for custody in custodies() {
+        let launch = sh("trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
+        let mut process = custody.launch(launch).await.unwrap();
+        line(&mut process, "ready").await;
+        stop(&process, Signal::Terminate, SOON);
+        let heard = hear(&mut process).await;
+        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["bye"], Some(Exit::Code(3))));
+    }
+}
+
+#[tokio::test]
+async fn one_that_ignores_signals_is_killed_after_the_grace() {
+    for custody in custodies() {
+        let launch = sh("trap '' TERM INT; setsid sh -c \"trap '' TERM; sleep 1000\" & echo ready; while :; do sleep 0.05; done");
+        let name = launch.run.clone();
+        let mut process = custody.launch(launch).await.unwrap();
+        line(&mut process, "ready").await;
+        let asked = Instant::now();
+        stop(&process, Signal::Interrupt, SOON);
+        stop(&process, Signal::Terminate, Duration::from_millis(300));
+        // A later, longer grace does not put off the end that was announced.
+        stop(&process, Signal::Terminate, SOON);
+        let heard = hear(&mut process).await;
+        assert_eq!(heard.how, Some(Exit::Signal(9)));
+        assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&asked.elapsed()), "{:?}", asked.elapsed());
+        assert_eq!(living(&name), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_program_goes_on_to_see_the_signal() {
+    for custody in custodies() {
+        let mut process = custody.launch(sh("trap 'echo bye; exit 0' TERM; echo ready; kill -STOP $$; sleep 1000")).await.unwrap();
+        line(&mut process, "ready").await;
+        let pid = process.pid.unwrap() as i32;
+        wait_for_async("the program stops", || super::state(pid).is_some_and(|(state, _)| state == "T")).await;
+        stop(&process, Signal::Terminate, SOON);
+        // The signal reaches the whole group, so the program that the shell then starts may or may not see it.
+        let heard = hear(&mut process).await;
+        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["bye"], Some(Exit::Code(0))));
+    }
+}
+
+#[tokio::test]
+async fn grandchildren_in_their_own_sessions_do_not_survive() {
+    for custody in custodies() {
+        let heard = run(
+            &custody,
+            sh("setsid sleep 1000 & setsid sh -c 'sleep 1001 & setsid sleep 1002 >/dev/null 2>&1 & wait' >/dev/null 2>&1 & echo out; exit 5"),
+        )
+        .await;
+        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["out"], Some(Exit::Code(5))));
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_that_forked_twice_and_cleared_its_environment_does_not_survive() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, custody) in custodies().into_iter().enumerate() {
+        let file = folder.path().join(number.to_string());
+        let script = format!(
+            "(env -i /usr/bin/setsid /bin/sh -c 'echo $$ >{0}.tmp; exec </dev/null >/dev/null 2>&1; mv {0}.tmp {0}; exec sleep 1000' &) ; \
+             while ! test -s {0}; do sleep 0.01; done; echo ready; read -r line; exit 0",
+            file.display()
+        );
+        let mut launch = sh(&script);
+        launch.keep_open = true;
+        launch.environment[0].1 += ":/usr/sbin:/sbin";
+        let name = launch.run.clone();
+        let mut process = custody.launch(launch).await.unwrap();
+        line(&mut process, "ready").await;
+        let daemon = pid_in(&file).await;
+        assert!(living(&name).iter().all(|process| !process.starts_with(&format!("{daemon} "))), "the daemon still has its mark");
+        process.commands.send(aetheel::turn::ProcessCommand::CloseStdin).unwrap();
+        assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
+        assert!(!is_living(daemon), "{daemon} lives ({custody:?})");
+    }
+}
+
+#[tokio::test]
+async fn a_grandchild_that_holds_the_pipe_delays_the_end_by_less_than_a_second() {
+    for custody in custodies() {
+        let launch = sh("setsid sleep 1000 & echo out; read -r line; exit 7");
+        let name = launch.run.clone();
+        let mut process = custody.launch(aetheel::turn::Launch { keep_open: true, ..launch }).await.unwrap();
+        line(&mut process, "out").await;
+        process.commands.send(aetheel::turn::ProcessCommand::CloseStdin).unwrap();
+        let asked = Instant::now();
+        assert_eq!(hear(&mut process).await.how, Some(Exit::Code(7)));
+        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+        assert_eq!(living(&name), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_process_takes_all_of_its_run_with_it() {
+    for custody in custodies() {
+        let launch = sh("sleep 1000 & setsid sleep 1001 & echo ready; wait");
+        let name = launch.run.clone();
+        let mut process = custody.launch(launch).await.unwrap();
+        line(&mut process, "ready").await;
+        let pid = process.pid.unwrap() as i32;
+        assert!(living(&name).len() >= 2);
+        drop(process);
+        wait_for_async("the run ends", || living(&name).is_empty() && super::state(pid).is_none()).await;
+    }
+}
+
+#[test]
+fn a_dropped_runtime_kills_its_runs() {
+    for custody in custodies() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let launch = sh("sleep 1000 & setsid sleep 1001 & echo ready; wait");
+        let name = launch.run.clone();
+        let process = runtime.block_on(async {
+            let mut process = custody.launch(launch).await.unwrap();
+            line(&mut process, "ready").await;
+            process
+        });
+        let pid = process.pid.unwrap() as i32;
+        assert!(living(&name).len() >= 2);
+        drop(runtime);
+        wait_for("the run ends", || living(&name).is_empty() && super::state(pid).is_none());
+        drop(process);
+    }
+}
+
+#[tokio::test]
+async fn a_launch_given_up_half_way_leaves_nothing() {
+    for custody in custodies() {
+        let mut names = Vec::new();
+        for _ in 0..20 {
+            let launch = sh("setsid sleep 1000 & sleep 1001");
+            names.push(launch.run.clone());
+            let started = custody.launch(launch);
+            // Polled once: the program is being started on another thread.
+            let _ = tokio::time::timeout(Duration::ZERO, started).await;
+        }
+        wait_for_async("all ends", || names.iter().all(|name| living(name).is_empty())).await;
+        // Those that were still to be started then are gone as well.
+        assert_eq!(run(&custody, sh("echo on")).await.how, Some(Exit::Code(0)));
+        wait_for_async("all ends", || names.iter().all(|name| living(name).is_empty())).await;
+    }
+}

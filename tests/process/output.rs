@@ -1,0 +1,116 @@
+//! What is heard of a process, and what it is told.
+
+use std::time::Duration;
+
+use aetheel::agent::{Exit, Pipe};
+use aetheel::turn::{Launcher, ProcessCommand};
+
+use super::{custodies, hear, living, run, sh, state, wait_for_async};
+
+#[tokio::test]
+async fn a_line_of_100_mb_is_cut_and_the_next_one_is_heard() {
+    for custody in custodies() {
+        let heard = run(&custody, sh("head -c 100000000 /dev/zero | tr '\\0' x; echo; echo after")).await;
+        assert_eq!(heard.lines.len(), 2);
+        assert_eq!((heard.lines[0].text.len(), heard.lines[0].truncated), (1 << 20, true));
+        assert_eq!((heard.lines[1].text.as_str(), heard.lines[1].truncated), ("after", false));
+        assert_eq!(heard.how, Some(Exit::Code(0)));
+    }
+}
+
+#[tokio::test]
+async fn invalid_utf_8_is_replaced_and_the_lines_go_on() {
+    for custody in custodies() {
+        let heard = run(&custody, sh("printf 'a\\377b\\n\\303(\\r\\n'; printf '\\346\\274'; sleep 0.05; printf '\\242\\nend'")).await;
+        assert_eq!(heard.text(Pipe::Stdout), ["a\u{fffd}b", "\u{fffd}(", "漢", "end"]);
+    }
+}
+
+#[tokio::test]
+async fn endless_output_is_ended_at_the_limit() {
+    for custody in custodies() {
+        let mut launch = sh("setsid yes; yes");
+        launch.output_limit = 1_000_000;
+        let heard = run(&custody, launch).await;
+        assert!(heard.over);
+        assert_eq!(heard.how, Some(Exit::Signal(9)));
+        let bytes: usize = heard.lines.iter().map(|line| line.text.len() + 1).sum();
+        assert!((900_000..1_100_000).contains(&bytes), "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn both_pipes_are_drained_and_the_end_of_stderr_is_kept_clean() {
+    for custody in custodies() {
+        let script = "head -c 5000000 /dev/zero | tr '\\0' e >&2; yes out | head -n 100000; \
+            printf '\\n\\033[31mred\\033[0m \\033]0;title\\007end\\r\\n' >&2; exit 3";
+        let heard = run(&custody, sh(script)).await;
+        assert_eq!(heard.text(Pipe::Stdout).len(), 100_000);
+        assert_eq!(heard.text(Pipe::Stderr).len(), 2);
+        assert_eq!(heard.how, Some(Exit::Code(3)));
+        assert!(heard.tail.len() <= 64 << 10 && heard.tail.ends_with("red end\n"), "{:?}", heard.tail);
+    }
+}
+
+#[tokio::test]
+async fn a_long_prompt_to_a_program_that_floods_first_does_not_lock_up() {
+    for custody in custodies() {
+        let mut launch = sh("yes | head -c 3000000; yes | head -c 3000000 >&2; wc -c");
+        launch.stdin = vec![b'p'; 200 << 10];
+        let heard = run(&custody, launch).await;
+        assert_eq!(heard.text(Pipe::Stdout).last().map(|line| line.trim()), Some("204800"));
+        assert_eq!(heard.text(Pipe::Stderr).len(), 1_500_000);
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_never_reads_its_prompt_is_no_trouble() {
+    for custody in custodies() {
+        let mut launch = sh("exec <&-; echo deaf; sleep 0.05; exit 4");
+        launch.stdin = vec![b'p'; 200 << 10];
+        launch.keep_open = true;
+        let name = launch.run.clone();
+        let mut process = custody.launch(launch).await.unwrap();
+        for _ in 0..10 {
+            process.commands.send(ProcessCommand::Write(vec![b'q'; 10_000])).unwrap();
+        }
+        let heard = hear(&mut process).await;
+        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["deaf"], Some(Exit::Code(4))));
+        assert_eq!(living(&name), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn stdin_stays_open_until_it_is_closed() {
+    for custody in custodies() {
+        let mut launch = sh("while read -r line; do echo \"got $line\"; done; echo end");
+        launch.stdin = b"one\n".to_vec();
+        launch.keep_open = true;
+        let mut process = custody.launch(launch).await.unwrap();
+        super::line(&mut process, "got one").await;
+        process.commands.send(ProcessCommand::Write(b"two\n".to_vec())).unwrap();
+        super::line(&mut process, "got two").await;
+        process.commands.send(ProcessCommand::Write(b"three\n".to_vec())).unwrap();
+        process.commands.send(ProcessCommand::CloseStdin).unwrap();
+        let heard = hear(&mut process).await;
+        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["got three", "end"], Some(Exit::Code(0))));
+        // Nobody is there any more; no harm.
+        let _ = process.commands.send(ProcessCommand::Write(b"four\n".to_vec()));
+    }
+}
+
+#[tokio::test]
+async fn a_slow_listener_loses_nothing_when_the_program_ends_meanwhile() {
+    for custody in custodies() {
+        let launch = sh("i=0; while [ $i -lt 40 ]; do i=$((i + 1)); echo $i; sleep 0.01; done");
+        let mut process = custody.launch(launch).await.unwrap();
+        let pid = process.pid.unwrap() as i32;
+        wait_for_async("the leader's end", || state(pid).is_none_or(|(state, _)| state == "Z")).await;
+        // Longer than what is left of a run may hold its pipes: this listener is slow, that is the case.
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        let heard = hear(&mut process).await;
+        let wanted: Vec<String> = (1..=40).map(|number| number.to_string()).collect();
+        assert_eq!(heard.text(Pipe::Stdout), wanted);
+        assert_eq!(heard.how, Some(Exit::Code(0)));
+    }
+}
