@@ -88,7 +88,7 @@ struct ConsoleReply {
 
 impl ConsoleReply {
     fn text(&mut self, text: &Text) {
-        let shown = clean_text(&text.text);
+        let shown = clean_text(&text.text).into_owned();
         let new_part = self.printed.last().is_none_or(|(part, _)| *part != text.part);
         if new_part {
             let known = self.printed.iter().any(|(part, before)| *part == text.part && text.replace && *before == shown);
