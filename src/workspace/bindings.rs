@@ -117,8 +117,10 @@ impl Bindings {
     /// The backend chosen for a lane; none: the operator's.
     pub async fn active_backend(&self, lane: &Lane) -> Option<String> {
         let lane = lane.clone();
-        self.look(move |state| state.ledger.entries.values().find(|item| item.lane == lane && item.current).map(|item| item.backend.clone()))
-            .await
+        self.look(move |state| {
+            state.ledger.entries.values().find(|item| item.lane == lane && item.current).map(|item| item.backend.clone())
+        })
+        .await
     }
 
     /// Lines that could not be read when the file was last read, each with its number. They stay in the file.
@@ -191,7 +193,7 @@ impl Bindings {
         self.write(move |state| {
             *state.epochs.entry(lane.clone()).or_default() += 1;
             let items = state.ledger.entries.values_mut().filter(|item| item.lane == lane);
-            items.fold(false, |had, item| item.session.take().is_some() || had)
+            items.filter_map(|item| item.session.take()).count() > 0
         })
         .await
     }

@@ -156,7 +156,7 @@ fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
         return None;
     }
     let pieces: Vec<&str> = item.split('`').collect();
-    if pieces.len() % 2 == 0 {
+    if pieces.len().is_multiple_of(2) {
         return Some(Err("a backtick is missing".to_owned()));
     }
     let mut tokens = Vec::new();

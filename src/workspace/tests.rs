@@ -63,7 +63,13 @@ async fn what_is_too_large_or_not_text_is_used_as_far_as_it_goes_and_said() {
     let bytes = |document| documents.get(document).unwrap().len();
     assert_eq!((bytes(Document::Soul), bytes(Document::Memory), bytes(Document::Tools)), (limit, limit, limit - 1));
     assert_eq!(documents.get(Document::User), Some("caf\u{fffd}"));
-    for part in ["soul.md is larger", "memory.md is larger", "tools.md is larger", "user.md is not valid", "agents.md cannot be read: not a regular"] {
+    for part in [
+        "soul.md is larger",
+        "memory.md is larger",
+        "tools.md is larger",
+        "user.md is not valid",
+        "agents.md cannot be read: not a regular",
+    ] {
         assert!(documents.warnings.iter().any(|warning| warning.contains(part)), "{part}: {:#?}", documents.warnings);
     }
     assert_eq!(documents.warnings.len(), 5);
@@ -271,4 +277,27 @@ async fn on_a_full_disk(disk: &Path) {
     assert_eq!(again.bindings().get(&lane, "claude").await.session, session("new"), "written with the next");
     assert!(fs::read_to_string(workspace.memory_path()).unwrap().ends_with("- known\n- after\n"));
     assert_eq!(fs::read_dir(disk.join("state")).unwrap().count(), 1, "no temporary file is left");
+}
+
+#[tokio::test]
+async fn the_starter_files_make_a_whole_prompt() {
+    use crate::prompt::{MemoryAccess, assemble};
+
+    let (_folder, workspace) = workspace().await;
+    let starters = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+    for document in Document::ALL {
+        fs::copy(starters.join(document.file()), workspace.folder().join(document.file())).unwrap();
+    }
+    let prompt = assemble(&workspace.read().await, &MemoryAccess { path: &workspace.memory_path(), write_tools: &[] });
+    assert_eq!((prompt.sections.len(), prompt.warnings), (6, Vec::new()));
+    assert!(prompt.text.len() < 6_000, "starters are short: {} bytes", prompt.text.len());
+}
+
+#[test]
+fn the_example_settings_are_the_table_of_variables_with_their_defaults() {
+    let expected: Vec<String> =
+        crate::config::VARIABLES.iter().flat_map(|v| [format!("# {}", v.meaning), format!("#{}={}", v.name, v.default)]).collect();
+    let example = include_str!("../../config/.env.example");
+    let (_, settings) = example.split_once("\n\n").unwrap();
+    assert_eq!(settings.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);
 }
