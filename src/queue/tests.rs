@@ -123,17 +123,20 @@ fn even_an_unoptimised_build_turns_over_ten_thousand_events_a_second() {
 mod model {
     use super::*;
 
+    /// Sequence and lane of events, in order.
+    pub type List = Vec<(Sequence, u64)>;
+
     pub struct Model {
         pub limits: Limits,
         pub closed: bool,
         pub last: Sequence,
-        pub waiting: Vec<(Sequence, u64)>,
-        pub running: Vec<(Sequence, u64)>,
+        pub waiting: List,
+        pub running: List,
     }
 
     impl Model {
         /// What would run if everything that can start were started now.
-        fn settled(&self) -> (Vec<(Sequence, u64)>, Vec<(Sequence, u64)>) {
+        fn settled(&self) -> (List, List) {
             let (mut running, mut waiting) = (self.running.clone(), Vec::new());
             for &(sequence, lane) in &self.waiting {
                 if running.len() < self.limits.max_concurrent && running.iter().all(|other| other.1 != lane) {
@@ -175,7 +178,7 @@ mod model {
             Some(taken.0)
         }
 
-        pub fn remove(list: &mut Vec<(Sequence, u64)>, sequence: Sequence) -> bool {
+        pub fn remove(list: &mut List, sequence: Sequence) -> bool {
             let before = list.len();
             list.retain(|entry| entry.0 != sequence);
             list.len() < before

@@ -73,6 +73,8 @@ impl<'a> Cutter<'a> {
         let mut opened_here = None;
         let mut after_opening = false;
         let mut after_break = false;
+        // The heading that nothing but headings and blank lines came after.
+        let mut heading = None;
         loop {
             if at == self.text.len() {
                 return Cut { end: at, next: at, fence };
@@ -85,7 +87,9 @@ impl<'a> Cutter<'a> {
                 match fence {
                     Some(_) if after_opening || closes => {}
                     Some(_) => places.note(Place::CodeLine, at, used, fence),
-                    None if after_break || opens.is_some() || breaks_before(line) => places.note(Place::Paragraph, at, used, None),
+                    None if heading.is_none() && (after_break || opens.is_some() || breaks_before(line)) => {
+                        places.note(Place::Paragraph, at, used, None)
+                    }
                     None => places.note(Place::Line, at, used, None),
                 }
             }
@@ -98,18 +102,21 @@ impl<'a> Cutter<'a> {
                 break;
             }
             if opens.is_some() {
-                opened_here = Some(at);
+                opened_here = Some((at, heading.unwrap_or(at)));
             }
+            heading =
+                if fence.is_none() && line.starts_with('#') { heading.or(Some(at)) } else { heading.filter(|_| line.trim().is_empty()) };
             (after_opening, after_break) = (opens.is_some(), closes || line.trim().is_empty());
             used += length + 1;
             at = (at + line.len() + 1).min(self.text.len());
             fence = next_fence;
         }
         // A block that fits into one piece is not cut, even where that leaves this piece short.
-        let spared = opened_here.filter(|opening| fence.is_some() && *opening > start && self.block_fits(*opening));
+        let spared = opened_here
+            .filter(|_| fence.is_some())
+            .and_then(|(opening, heading)| [heading, opening].into_iter().find(|from| *from > start && self.block_fits(*from, opening)));
         let paragraph = places.0[Place::Paragraph as usize].filter(|place| place.1 >= half).map(|place| (place.0, None));
-        let chosen =
-            paragraph.or_else(|| spared.map(|opening| (opening, None))).or_else(|| places.best(half)).or_else(|| places.last());
+        let chosen = paragraph.or_else(|| spared.map(|opening| (opening, None))).or_else(|| places.best(half)).or_else(|| places.last());
         match chosen {
             Some((at, Some(fence))) => Cut { end: at - 1, next: at, fence: Some(fence) },
             Some((at, None)) => Cut { end: start + self.text[start..at].trim_end().len(), next: self.skip_blank(at), fence: None },
@@ -157,24 +164,27 @@ impl<'a> Cutter<'a> {
                 break;
             }
             // Behind a cut, a marker would begin a line and become a fence.
-            let breakable = c.is_whitespace() && words && !opens_fence(line[offset..].trim_start());
-            if breakable && before.is_some_and(|before| matches!(before, '.' | '!' | '?' | ':' | ';' | '…')) {
-                places.note(Place::Sentence, at + offset, used + n, None);
-            } else if words && before.is_some_and(|before| matches!(before, '。' | '！' | '？')) {
-                places.note(Place::Sentence, at + offset, used + n, None);
-            } else if breakable && before.is_some_and(|before| !before.is_whitespace()) {
-                places.note(Place::Word, at + offset, used + n, None);
+            let possible = words && !opens_fence(line[offset..].trim_start());
+            let breakable = possible && c.is_whitespace();
+            let place = match before {
+                Some('。' | '！' | '？') if possible => Some(Place::Sentence),
+                Some('.' | '!' | '?' | ':' | ';' | '…') if breakable => Some(Place::Sentence),
+                Some(before) if breakable && !before.is_whitespace() => Some(Place::Word),
+                _ => None,
+            };
+            if let Some(place) = place {
+                places.note(place, at + offset, used + n, None);
             }
             words |= !c.is_whitespace();
             before = Some(c);
         }
     }
 
-    /// Whether the code block opened at `at` fits into one piece.
-    fn block_fits(&self, at: usize) -> bool {
-        let (line, _) = self.line(at);
+    /// Whether the code block opened at `opening`, with what comes before it from `from` on, fits into one piece.
+    fn block_fits(&self, from: usize, opening: usize) -> bool {
+        let (line, _) = self.line(opening);
         let Some(fence) = self.opening(line) else { return false };
-        let (mut at, mut used) = (at + line.len() + 1, line.chars().count() + 1);
+        let (mut at, mut used) = (opening + line.len() + 1, self.text[from..opening].chars().count() + line.chars().count() + 1);
         while used <= self.limit && at < self.text.len() {
             let (line, whole) = self.line(at);
             used += line.chars().count();

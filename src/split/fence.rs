@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_fence_is_known_by_its_marker_and_closed_by_no_shorter_one() {
-        let fence = Fence::opened_by("  ````rust ignore ").unwrap();
+        let fence = Fence::opened_by("  ````rust ignore ").expect("a fence");
         assert_eq!((fence.info(), fence.opening().as_str(), fence.closing().as_str()), ("rust ignore", "  ````rust ignore", "  ````"));
         assert!(fence.closed_by("`````") && fence.closed_by("   ````  "));
         assert!(!fence.closed_by("```") && !fence.closed_by("~~~~") && !fence.closed_by("````x") && !fence.closed_by(""));

@@ -50,6 +50,14 @@ fn a_block_that_fits_one_piece_is_not_cut() {
 }
 
 #[test]
+fn a_heading_goes_with_what_it_is_about() {
+    let text = format!("{}\n\n## Title\n\n{}", "word ".repeat(14).trim_end(), "more ".repeat(10));
+    assert!(split(&text, 90)[1].starts_with("## Title\n\nmore"), "{:?}", split(&text, 90));
+    let block = format!("```\n{}```", "code line\n".repeat(7));
+    assert_eq!(split(&format!("short\n\n## Title\n\n{block}"), 90), ["short".to_owned(), format!("## Title\n\n{block}")]);
+}
+
+#[test]
 fn a_fence_left_open_is_closed() {
     assert_eq!(split("```sh\nls", 2000), ["```sh\nls\n```"]);
 }
@@ -85,7 +93,9 @@ fn combined_characters_stay_together() {
 #[test]
 fn a_mebibyte_of_anything_is_cut_at_once() {
     let mib = 1 << 20;
-    for unit in ["a", " ", "\n", "`", "```\n", "~~~ x\n\n", "a ", "é\u{301}", "```rust\ncode\n", "> - \t", "x\n\n", "```", "\r\n", "🇩"] {
+    for unit in
+        ["a", " ", "\n", "`", "```\n", "~~~ x\n\n", "a ", "é\u{301}", "```rust\ncode\n", "> - \t", "x\n\n", "# x\n", "```", "\r\n", "🇩"]
+    {
         let text = unit.repeat(mib / unit.len());
         let started = Instant::now();
         let pieces = split(&text, 2000);
@@ -141,7 +151,13 @@ fn balanced(piece: &str) -> bool {
 
 /// Markdown as agents write it, with everything that could go wrong in it.
 fn document() -> impl Strategy<Value = String> {
-    let prose = prop_oneof!["[a-z .,]{0,120}", "[a-z]{1,60}", "(é\u{301}|👨\u{200d}👩|日本。| ){0,30}", "# [a-z]{1,20}", "[-*] `[a-z]{1,8}` [a-z ]{1,40}"];
+    let prose = prop_oneof![
+        "[a-z .,]{0,120}",
+        "[a-z]{1,60}",
+        "(é\u{301}|👨\u{200d}👩|日本。| ){0,30}",
+        "# [a-z]{1,20}",
+        "[-*] `[a-z]{1,8}` [a-z ]{1,40}"
+    ];
     let code = ("(```|~~~|````)", "[a-z]{0,6}", prop::collection::vec("[ ]{0,8}[a-z(){};=]{0,30}", 0..40), any::<bool>()).prop_map(
         |(marker, language, lines, closed)| {
             let end = if closed { marker.clone() } else { String::new() };

@@ -1,1 +1,197 @@
-//! To be written.
+//! The operator's folder of markdown files: what the agent is told, what it remembers, what the gateway keeps.
+//!
+//! Owns every file under `CONFIG_DIR` and how it is read and written: documents fresh and never torn, memory appended
+//! and on disk, state replaced as a whole and mendable by hand. Decides nothing about turns. All calls do their I/O on
+//! the blocking pool; dropping a future does not stop what it began. Pinned by the tests of each file here.
+
+mod bindings;
+mod fresh;
+mod last_seen;
+mod ledger;
+mod memory;
+mod replace;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+pub use bindings::{Binding, Bindings, BindingsError, SessionId};
+pub use last_seen::LastSeen;
+
+use crate::prompt::{Document, Documents};
+use fresh::{Outcome, Want};
+
+/// Most bytes read of a document; of `memory.md` the last ones, of others the first.
+pub const DOCUMENT_LIMIT: u64 = 1 << 20;
+
+/// A file or folder that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} `{}`", path.display())]
+pub struct FileError {
+    doing: &'static str,
+    path: PathBuf,
+    #[source]
+    source: std::io::Error,
+}
+
+impl FileError {
+    fn new(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self { doing, path: path.to_owned(), source }
+    }
+}
+
+/// The configuration folder. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    inner: Arc<Inner>,
+    bindings: Bindings,
+    last_seen: LastSeen,
+}
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    /// Held for writing while we append, so that no read of ours falls into it.
+    appending: RwLock<()>,
+    /// The last whole text of every document, for when one cannot be read.
+    last: Mutex<[Option<String>; 6]>,
+}
+
+impl Workspace {
+    /// Opens the folder. It, its `state` folder and `memory.md` are made when missing.
+    ///
+    /// # Errors
+    /// [`FileError`] when the folder cannot be made or its state not be read.
+    pub async fn open(folder: &Path) -> Result<Self, FileError> {
+        let folder = folder.to_owned();
+        blocking(move || {
+            let folder = std::path::absolute(&folder).map_err(|source| FileError::new("find", &folder, source))?;
+            let state = folder.join("state");
+            std::fs::create_dir_all(&state).map_err(|source| FileError::new("make the folder", &state, source))?;
+            memory::create(&folder.join(Document::Memory.file()))?;
+            let bindings = Bindings::open(&state.join("sessions.md"))?;
+            let last_seen = LastSeen::open(&state.join("discord.md"))?;
+            let inner = Inner { folder, appending: RwLock::new(()), last: Mutex::default() };
+            Ok(Self { inner: Arc::new(inner), bindings, last_seen })
+        })
+        .await
+    }
+
+    /// The folder, absolute.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.inner.folder
+    }
+
+    /// Path of `memory.md`, absolute.
+    #[must_use]
+    pub fn memory_path(&self) -> PathBuf {
+        self.inner.path(Document::Memory)
+    }
+
+    /// Which session and settings every lane has.
+    #[must_use]
+    pub fn bindings(&self) -> &Bindings {
+        &self.bindings
+    }
+
+    /// How far every Discord channel was read.
+    #[must_use]
+    pub fn last_seen(&self) -> &LastSeen {
+        &self.last_seen
+    }
+
+    /// Reads all documents as they are now; `memory.md` is made when missing.
+    ///
+    /// Takes well under a millisecond, up to 60 ms where a file was written just before, and at most 100 ms while files
+    /// are being written. One that does not come to rest, or cannot be read, stands in with its last whole text (nothing, if
+    /// there is none), and a warning says so.
+    pub async fn read(&self) -> Documents {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || inner.read()).await
+    }
+
+    /// Appends text to `memory.md` and returns when it is on disk. A blank text is nothing.
+    ///
+    /// Survives `memory.md` being replaced meanwhile: the text is appended to what stands under that name.
+    ///
+    /// # Errors
+    /// [`FileError`]; what was in the file before is still there, and nothing else.
+    pub async fn append_memory(&self, text: &str) -> Result<(), FileError> {
+        let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
+        blocking(move || {
+            let _alone = inner.appending.write().unwrap_or_else(PoisonError::into_inner);
+            memory::append(&inner.path(Document::Memory), &text)
+        })
+        .await
+    }
+}
+
+impl Inner {
+    fn path(&self, document: Document) -> PathBuf {
+        self.folder.join(document.file())
+    }
+
+    fn read(&self) -> Documents {
+        let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let wants = Document::ALL.map(|document| Want {
+            path: self.path(document),
+            limit: DOCUMENT_LIMIT,
+            keep_end: document == Document::Memory,
+            expected: known[document as usize].is_some(),
+        });
+        let outcomes = {
+            let _nobody_appends = self.appending.read().unwrap_or_else(PoisonError::into_inner);
+            fresh::read(&wants)
+        };
+        let mut documents = Documents::default();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        for (document, outcome) in Document::ALL.into_iter().zip(outcomes) {
+            let file = document.file();
+            let last = &mut last[document as usize];
+            match outcome {
+                Outcome::Whole(whole) => {
+                    if whole.cut {
+                        let part = if document == Document::Memory { "last" } else { "first" };
+                        documents.warnings.push(format!("{file} is larger than 1 MiB: only the {part} MiB is used"));
+                    }
+                    let (text, valid) = whole.text();
+                    if !valid {
+                        documents.warnings.push(format!("{file} is not valid UTF-8: what is not is shown as \u{fffd}"));
+                    }
+                    *last = Some(text);
+                }
+                Outcome::Missing if document == Document::Memory => match memory::create(&self.path(document)) {
+                    Ok(()) => *last = Some(memory::HEADER.to_owned()),
+                    Err(error) => {
+                        documents.warnings.push(format!("{file} is missing and cannot be made: {}", error.source));
+                        *last = None;
+                    }
+                },
+                Outcome::Missing => *last = None,
+                Outcome::Unsettled => {
+                    documents.warnings.push(format!("{file} is being written all the time: its last whole text is used"));
+                }
+                Outcome::Failed(error) => {
+                    documents.warnings.push(format!("{file} cannot be read: {error}; its last whole text is used"));
+                }
+            }
+            documents.set(document, last.clone());
+        }
+        documents
+    }
+}
+
+/// Runs file work where it may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Only work that has not begun is cancelled, by a runtime that drops its tasks, this one among them.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! `state/sessions.md`: which session and settings every lane has with every backend.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ledger::{Entry, Ledger, Token, code};
+use super::{FileError, blocking};
+use crate::event::Lane;
+
+const HEADING: &str = "# Sessions
+
+Which conversation every lane continues, one line a lane and backend. Aetheel reads this file again whenever it changed:
+take out `session` and its id to begin a new conversation, take out a whole line to forget its settings too.
+
+";
+
+/// An agent's id of a session, of a form that cannot be taken for a flag or a path: `[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// Checks an id.
+    ///
+    /// # Errors
+    /// [`BindingsError::InvalidSession`].
+    pub fn new(id: &str) -> Result<Self, BindingsError> {
+        let fits = (1..=128).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+            && !id.starts_with(['.', ':', '-']);
+        if fits { Ok(Self(id.to_owned())) } else { Err(BindingsError::InvalidSession(id.chars().take(140).collect())) }
+    }
+
+    /// Returns the id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a binding was not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum BindingsError {
+    /// Not the form of a session id.
+    #[error("session id {0:?} must be 1 to 128 letters, digits and `_.:-`, and not begin with a dot, colon or dash")]
+    InvalidSession(String),
+    /// Not the form of a setting's name, or `session` or `current`.
+    #[error("setting name {0:?} must be lower-case letters, digits and `-`, and neither `session` nor `current`")]
+    InvalidSetting(String),
+    /// The file could not be read or written. A change that could not be written is in force until the program ends,
+    /// and is written with the next one.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// What a lane has with a backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// The session to continue.
+    pub session: Option<SessionId>,
+    /// What was chosen for this lane and backend, by name.
+    pub settings: BTreeMap<String, String>,
+    /// Counts the lane's resets since the program began; see [`Bindings::set_session_if`].
+    pub epoch: u64,
+}
+
+/// All bindings. Cheap to clone; clones share everything.
+///
+/// Every call first reads the file again if somebody changed it.
+#[derive(Clone, Debug)]
+pub struct Bindings(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    ledger: Ledger<Item>,
+    epochs: HashMap<Lane, u64>,
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Item {
+    lane: Lane,
+    backend: String,
+    current: bool,
+    session: Option<SessionId>,
+    settings: BTreeMap<String, String>,
+}
+
+impl Bindings {
+    /// Reads the file; a missing one is an empty one.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        let state = State { ledger: Ledger::open(path, HEADING)?, epochs: HashMap::new() };
+        Ok(Self(Arc::new(Mutex::new(state))))
+    }
+
+    /// What a lane has with a backend; empty when there is nothing.
+    pub async fn get(&self, lane: &Lane, backend: &str) -> Binding {
+        let key = (lane.clone(), backend.to_owned());
+        self.look(move |state| {
+            let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
+            let item = state.ledger.entries.get(&key).cloned();
+            item.map_or(Binding { epoch, ..Binding::default() }, |Item { session, settings, .. }| Binding { session, settings, epoch })
+        })
+        .await
+    }
+
+    /// The backend chosen for a lane; none: the operator's.
+    pub async fn active_backend(&self, lane: &Lane) -> Option<String> {
+        let lane = lane.clone();
+        self.look(move |state| {
+            state.ledger.entries.values().find(|item| item.lane == lane && item.current).map(|item| item.backend.clone())
+        })
+        .await
+    }
+
+    /// Lines that could not be read when the file was last read, each with its number. They stay in the file.
+    pub async fn warnings(&self) -> Vec<String> {
+        self.look(|state| state.ledger.warnings.clone()).await
+    }
+
+    /// Binds a lane and backend to a session, or with none, forgets the one there is.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn set_session(&self, lane: &Lane, backend: &str, session: Option<SessionId>) -> Result<(), BindingsError> {
+        self.change(lane, backend, move |_, item| item.session = session).await
+    }
+
+    /// Binds a lane and backend to a session unless the lane was reset since its epoch was `epoch`, so that a turn
+    /// that began before a reset does not undo it. Returns whether it did.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn set_session_if(&self, lane: &Lane, backend: &str, session: Option<SessionId>, epoch: u64) -> Result<bool, BindingsError> {
+        self.change(lane, backend, move |now, item| {
+            let current = now == epoch;
+            if current {
+                item.session = session;
+            }
+            current
+        })
+        .await
+    }
+
+    /// Keeps a setting for a lane and backend, or with none, forgets it.
+    ///
+    /// # Errors
+    /// [`BindingsError`].
+    pub async fn set_setting(&self, lane: &Lane, backend: &str, name: &str, value: Option<String>) -> Result<(), BindingsError> {
+        if !is_setting(name) {
+            return Err(BindingsError::InvalidSetting(name.to_owned()));
+        }
+        let name = name.to_owned();
+        self.change(lane, backend, move |_, item| match value {
+            Some(value) => drop(item.settings.insert(name, value)),
+            None => drop(item.settings.remove(&name)),
+        })
+        .await
+    }
+
+    /// Chooses the backend of a lane. Sessions and settings it has with others stay.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn set_backend(&self, lane: &Lane, backend: &str) -> Result<(), BindingsError> {
+        let (lane, backend) = (lane.clone(), backend.to_owned());
+        self.write(move |state| {
+            state.ledger.entries.entry((lane.clone(), backend.clone())).or_insert_with(|| Item::new(&lane, &backend));
+            for item in state.ledger.entries.values_mut().filter(|item| item.lane == lane) {
+                item.current = item.backend == backend;
+            }
+        })
+        .await
+    }
+
+    /// Forgets a lane's sessions with all backends, for turns that are running too. Its settings stay. Returns whether
+    /// there was a session.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn reset(&self, lane: &Lane) -> Result<bool, BindingsError> {
+        let lane = lane.clone();
+        self.write(move |state| {
+            *state.epochs.entry(lane.clone()).or_default() += 1;
+            let items = state.ledger.entries.values_mut().filter(|item| item.lane == lane);
+            items.filter_map(|item| item.session.take()).count() > 0
+        })
+        .await
+    }
+
+    async fn look<T: Send + 'static>(&self, look: impl FnOnce(&State) -> T + Send + 'static) -> T {
+        let bindings = self.clone();
+        blocking(move || {
+            let mut state = bindings.lock();
+            if let Err(error) = state.ledger.refresh() {
+                tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
+            }
+            look(&state)
+        })
+        .await
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        change: impl FnOnce(u64, &mut Item) -> T + Send + 'static,
+    ) -> Result<T, BindingsError> {
+        let (lane, backend) = (lane.clone(), backend.to_owned());
+        self.write(move |state| {
+            let epoch = state.epochs.get(&lane).copied().unwrap_or(0);
+            let item = state.ledger.entries.entry((lane.clone(), backend.clone())).or_insert_with(|| Item::new(&lane, &backend));
+            change(epoch, item)
+        })
+        .await
+    }
+
+    async fn write<T: Send + 'static>(&self, change: impl FnOnce(&mut State) -> T + Send + 'static) -> Result<T, BindingsError> {
+        let bindings = self.clone();
+        blocking(move || {
+            let mut state = bindings.lock();
+            state.ledger.refresh()?;
+            let answer = change(&mut state);
+            state.ledger.entries.retain(|_, item| item.current || item.session.is_some() || !item.settings.is_empty());
+            state.ledger.save()?;
+            Ok(answer)
+        })
+        .await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Item {
+    fn new(lane: &Lane, backend: &str) -> Self {
+        Self { lane: lane.clone(), backend: backend.to_owned(), current: false, session: None, settings: BTreeMap::new() }
+    }
+}
+
+impl Entry for Item {
+    type Key = (Lane, String);
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        Some(read(tokens))
+    }
+
+    fn key(&self) -> Self::Key {
+        (self.lane.clone(), self.backend.clone())
+    }
+
+    fn write(&self) -> String {
+        let mut line = format!("{} with {}", code(&self.lane.to_string()), code(&self.backend));
+        if self.current {
+            line.push_str(" (current)");
+        }
+        let session = self.session.as_ref().map(|session| ("session", session.as_str()));
+        let settings = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (n, (name, value)) in session.into_iter().chain(settings).enumerate() {
+            line.push_str(if n == 0 { ": " } else { ", " });
+            line.push_str(&format!("{name} {}", code(value)));
+        }
+        line
+    }
+}
+
+fn read(tokens: &[Token]) -> Result<Item, String> {
+    let form = "expected: `lane` with `backend` (current): session `id`, and settings as name `value`";
+    let mut tokens = tokens.iter().peekable();
+    let Some(Token::Code(lane)) = tokens.next() else { return Err(form.to_owned()) };
+    let lane: Lane = lane.parse()?;
+    tokens.next_if(|token| **token == Token::Word("with".to_owned()));
+    let Some(Token::Code(backend)) = tokens.next() else { return Err(form.to_owned()) };
+    let mut item = Item::new(&lane, backend);
+    while let Some(token) = tokens.next() {
+        match (token, tokens.peek()) {
+            (Token::Word(word), _) if word == "current" => item.current = true,
+            (Token::Word(name), Some(Token::Code(value))) => {
+                tokens.next();
+                if name == "session" {
+                    item.session = Some(SessionId::new(value).map_err(|error| error.to_string())?);
+                } else if is_setting(name) {
+                    item.settings.insert(name.clone(), value.clone());
+                } else {
+                    return Err(format!("{name:?} is not the name of a setting"));
+                }
+            }
+            (Token::Word(name), _) => return Err(format!("{name:?} has no value in backticks behind it")),
+            (Token::Code(value), _) => return Err(format!("`{value}` has no name before it")),
+        }
+    }
+    Ok(item)
+}
+
+fn is_setting(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !matches!(name, "session" | "current" | "with")
+}
+
+#[cfg(test)]
+mod tests;

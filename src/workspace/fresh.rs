@@ -1,0 +1,159 @@
+//! Reading files that others may be writing.
+//!
+//! A read counts when the file is the same before and after (device, inode, size, times to the nanosecond) and was at
+//! rest for [`REST`] before, so that neither a write between two ticks of the file system's clock nor a writer that
+//! has truncated and not yet written is taken for the whole. A writer that pauses longer in mid-write cannot be told
+//! from one that is done; programs that write by rename never show half a file.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+const TRIES: usize = 6;
+const PAUSE: Duration = Duration::from_millis(20);
+/// Longer than a busy machine usually keeps a writer waiting, and short beside any turn.
+pub(super) const REST: Duration = Duration::from_millis(60);
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Whether nothing happened to the file for a while before `now`.
+    fn at_rest(&self, now: SystemTime) -> bool {
+        let (seconds, nanoseconds) = self.changed.max(self.modified);
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return true };
+        let last = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+        now.duration_since(last).is_ok_and(|age| age >= REST)
+    }
+}
+
+/// A file to read.
+#[derive(Clone, Debug)]
+pub(super) struct Want {
+    pub path: PathBuf,
+    /// Most bytes to read.
+    pub limit: u64,
+    /// Of a longer file, read the end.
+    pub keep_end: bool,
+    /// It was there before: when it is missing, it may be being replaced.
+    pub expected: bool,
+}
+
+/// What reading came to.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Whole(Whole),
+    Missing,
+    /// It kept changing.
+    Unsettled,
+    Failed(io::Error),
+}
+
+/// The content of a file at one moment.
+#[derive(Debug)]
+pub(super) struct Whole {
+    bytes: Vec<u8>,
+    pub stamp: Stamp,
+    /// There was more than the limit.
+    pub cut: bool,
+    keep_end: bool,
+}
+
+impl Whole {
+    /// The text, and whether it was valid UTF-8. A character that the limit cut in two is left out.
+    pub(super) fn text(self) -> (String, bool) {
+        let mut bytes = self.bytes;
+        if self.cut && self.keep_end {
+            let torn = bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
+            bytes.drain(..torn);
+        } else if self.cut
+            && let Err(error) = std::str::from_utf8(&bytes)
+            && error.error_len().is_none()
+        {
+            bytes.truncate(error.valid_up_to());
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => (text, true),
+            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
+        }
+    }
+}
+
+/// Reads files, trying again those that are being written. Blocks for at most 100 ms on top of reading.
+pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
+    let mut outcomes: Vec<(Outcome, Option<(Stamp, Duration)>)> = wants.iter().map(|_| (Outcome::Unsettled, None)).collect();
+    for attempt in 1..=TRIES {
+        let mut again = false;
+        for (want, (outcome, seen)) in wants.iter().zip(&mut outcomes) {
+            if matches!(outcome, Outcome::Unsettled) || (want.expected && matches!(outcome, Outcome::Missing)) {
+                *outcome = look(want, seen).unwrap_or_else(Outcome::Failed);
+                again |= matches!(outcome, Outcome::Unsettled) || (want.expected && matches!(outcome, Outcome::Missing));
+            }
+        }
+        if !again || attempt == TRIES {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    outcomes.into_iter().map(|(outcome, _)| outcome).collect()
+}
+
+/// Reads once. `seen` is what was seen before and for how long at least, for file systems whose clock is not ours.
+fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome> {
+    // Before anything is looked at: this thread may be kept waiting at any point below.
+    let now = SystemTime::now();
+    let Some(mut file) = open(&want.path)? else { return Ok(Outcome::Missing) };
+    let stamp = Stamp::of(&file.metadata()?);
+    let cut = stamp.size > want.limit;
+    if cut && want.keep_end {
+        file.seek(SeekFrom::Start(stamp.size - want.limit))?;
+    }
+    let mut bytes = Vec::new();
+    (&file).take(want.limit).read_to_end(&mut bytes)?;
+    let same = Stamp::of(&file.metadata()?) == stamp && bytes.len() as u64 == stamp.size.min(want.limit);
+    let unchanged = seen.filter(|(before, _)| *before == stamp).map_or(Duration::ZERO, |(_, time)| time + PAUSE);
+    if same && (stamp.at_rest(now) || unchanged >= REST) {
+        return Ok(Outcome::Whole(Whole { bytes, stamp, cut, keep_end: want.keep_end }));
+    }
+    *seen = Some((stamp, unchanged));
+    Ok(Outcome::Unsettled)
+}
+
+/// Opens a regular file, following links; none when there is none. Never waits for the writer of a pipe.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    let non_blocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(non_blocking).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("not a regular file")) }
+}
+
+/// The stamp of a file; none when it is missing.
+pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(Some(Stamp::of(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
