@@ -111,6 +111,7 @@ fn reap(strays: &[(Entry, u64)]) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 

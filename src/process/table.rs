@@ -46,7 +46,7 @@ impl Entry {
             Err(error) => return Err(error),
         };
         // The handle is to whoever has the pid now; is it still who was meant?
-        if !Self::read(self.pid).is_some_and(|now| now.start == self.start) {
+        if Self::read(self.pid).is_none_or(|now| now.start != self.start) {
             return Ok(());
         }
         match pidfd_send_signal(&handle, Signal::KILL) {
