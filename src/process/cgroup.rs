@@ -1,7 +1,7 @@
 //! A cgroup for every run, where the system lets us: one write kills all of it, whatever it forked.
 //!
 //! Only version 2 with `cgroup.kill` (Linux 5.14); no controllers are switched on. Runs live in
-//! `<our own cgroup>/aetheel-<pid>-<start>/<number>`; the pair tells a dead gateway's folder from a live one's.
+//! `<our own cgroup>/aetheel-<gateway>/<number>`; the name tells a dead gateway's folder from a live one's.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,7 +25,7 @@ impl Home {
     /// # Errors
     /// There is no cgroup that we may divide.
     pub(super) fn new(gateway: &Gateway) -> io::Result<Self> {
-        let folder = own_folder()?.join(format!("{PREFIX}{}-{}", gateway.pid, gateway.start));
+        let folder = own_folder()?.join(format!("{PREFIX}{gateway}"));
         fs::create_dir_all(&folder)?;
         let home = Self { folder };
         // Dropping `home` removes the folder again.
@@ -82,25 +82,20 @@ impl Cgroup {
 }
 
 /// Kills what is left in folders of gateways that no longer exist; returns the number of folders.
-pub(super) fn sweep() -> usize {
-    let Ok(entries) = own_folder().and_then(fs::read_dir) else { return 0 };
-    let mut swept = 0;
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some((pid, start)) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split_once('-')) else {
-            continue;
-        };
-        let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { continue };
-        if (Gateway { namespace: String::new(), pid, start }).is_running() {
-            continue;
+pub(super) fn sweep(own: &Gateway) -> usize {
+    let is_dead = |folder: &Path| {
+        let name = folder.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
+        name.and_then(Gateway::parse).is_some_and(|gateway| own.has_seen_die(&gateway))
+    };
+    let entries = own_folder().and_then(fs::read_dir).into_iter().flatten().flatten();
+    let dead: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|folder| is_dead(folder)).collect();
+    for folder in &dead {
+        if let Err(error) = kill(folder) {
+            tracing::warn!(folder = %folder.display(), %error, "cannot kill a cgroup that an earlier gateway left behind");
         }
-        let folder = entry.path();
-        if kill(&folder).is_ok() {
-            swept += 1;
-            super::wait_until(super::KILL_LIMIT, || remove(&folder));
-        }
+        super::wait_until(super::KILL_LIMIT, || remove(folder));
     }
-    swept
+    dead.len()
 }
 
 fn kill(folder: &Path) -> io::Result<()> {

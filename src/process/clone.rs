@@ -31,6 +31,8 @@ pub(super) struct Plan<'a> {
     pub(super) cwd: &'a CStr,
     /// What become descriptors 0, 1 and 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
+    /// Tells the processes of the run, see `family`.
+    pub(super) tag: u64,
     /// Folder of the cgroup to start in.
     pub(super) cgroup: Option<BorrowedFd<'a>>,
 }
@@ -63,6 +65,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
         environment: pointers(plan.environment),
         cwd: plan.cwd.as_ptr(),
         stdio,
+        tag: plan.tag,
         stage: Stage::Clone as c_int,
         error: 0,
     });
@@ -122,6 +125,7 @@ struct Job {
     environment: Vec<*const c_char>,
     cwd: *const c_char,
     stdio: [c_int; 3],
+    tag: u64,
     stage: c_int,
     error: c_int,
 }
@@ -172,9 +176,9 @@ unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) 
             inlateout("rax") call as isize => made,
             in("rdi") first,
             in("rsi") second,
-            in("rdx") 0,
-            in("r10") 0,
-            in("r8") 0,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") 0usize,
             in("r12") job,
             in("r13") child as unsafe extern "C" fn(*mut Job) -> !,
             lateout("rcx") _,
@@ -195,9 +199,9 @@ unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) 
             in("x8") call as isize,
             inlateout("x0") first => made,
             in("x1") second,
-            in("x2") 0,
-            in("x3") 0,
-            in("x4") 0,
+            in("x2") 0usize,
+            in("x3") 0usize,
+            in("x4") 0usize,
             in("x20") job,
             in("x21") child as unsafe extern "C" fn(*mut Job) -> !,
         );
@@ -238,6 +242,10 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
         }
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        let mut locks = none;
+        libc::getrlimit(libc::RLIMIT_LOCKS, &raw mut locks);
+        locks.rlim_cur = (*job).tag;
+        libc::setrlimit(libc::RLIMIT_LOCKS, &raw const locks);
         let mut open: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut open);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const open, ptr::null_mut());

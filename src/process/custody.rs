@@ -1,6 +1,7 @@
 //! The launcher of real processes.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::cgroup::{self, Cgroup, Home};
 use super::drive::{Listening, drive};
+use super::family;
 use super::gateway::{Gateway, MARK, mark_of};
 use super::held::{self, Held};
 use super::start::{Pipes, Refusal, prepare};
@@ -74,7 +76,7 @@ impl Custody {
     /// A process is a leftover when its mark names a gateway of our pid namespace that no longer runs. One that cleared
     /// its environment is found only where there are cgroups.
     pub fn sweep_leftovers(&self) -> usize {
-        let mut killed = cgroup::sweep();
+        let mut killed = cgroup::sweep(&self.0.gateway);
         let mut first = true;
         let clean = wait_until(KILL_LIMIT, || {
             let left: Vec<_> = table::all().into_iter().filter(|entry| !entry.zombie && self.is_leftover(entry.pid)).collect();
@@ -93,10 +95,8 @@ impl Custody {
     }
 
     fn is_leftover(&self, pid: i32) -> bool {
-        use std::os::unix::fs::MetadataExt;
         let own_user = || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|file| file.uid() == rustix::process::geteuid().as_raw());
-        let Some(gateway) = mark_of(pid).as_deref().and_then(Gateway::of_mark) else { return false };
-        gateway.namespace == self.0.gateway.namespace && !gateway.is_running() && own_user()
+        mark_of(pid).and_then(|mark| Gateway::parse(&mark)).is_some_and(|gateway| self.0.gateway.has_seen_die(&gateway)) && own_user()
     }
 
     fn home(&self) -> Option<Arc<Home>> {
@@ -115,7 +115,7 @@ impl Custody {
         // One count for all of the process: the cgroups of several launchers share a folder.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let prepared = prepare(launch, self.0.gateway.mark(number, &launch.run))?;
+        let prepared = prepare(launch, self.0.gateway.mark(number, &launch.run), family::tag(number))?;
         if let Some(cgroup) = self.cgroup(number) {
             match prepared.start(Some(cgroup)) {
                 Ok(started) => return Ok(started),

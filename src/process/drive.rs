@@ -19,8 +19,9 @@ use super::tail::Tail;
 use crate::agent::{self, Exit, Pipe};
 use crate::turn::{Launch, OutputLine, ProcessCommand, ProcessEvent};
 
-/// How long what a run started may keep its pipes open after its leader has ended, or after it was killed.
-const DRAIN: Duration = Duration::from_millis(500);
+/// How long what a run started may keep its pipes open after its leader has ended, or after it was killed. Nothing that
+/// was written by then is lost; short enough that the end is told within a second on a busy machine.
+const DRAIN: Duration = Duration::from_millis(300);
 /// How long a pipe may be silent once no process of the run exists: only a stranger can hold it open.
 const LAST_READ: Duration = Duration::from_millis(100);
 /// Bytes read at once; as much as a pipe holds.

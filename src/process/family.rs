@@ -1,13 +1,14 @@
 //! Custody without a cgroup: every process of a run stays our descendant, so it can be found by descent.
 //!
 //! The gateway becomes the subreaper of its descendants (PR_SET_CHILD_SUBREAPER(2const)): a process whose parent ends
-//! becomes our child. Such a stray belongs to the run its mark names; without a readable mark (it cleared its
-//! environment) to whichever run ends first: nothing tells, and none may be left over. Whether a child is a stray or
-//! someone else's is told by the session: runs have their own, and no process can return into ours.
+//! becomes our child. Whose run such a stray belongs to is told by the mark in its environment, and by a tag when it has
+//! cleared that: the soft limit of file locks, which is inherited by everything and has meant nothing since Linux 2.4.25
+//! (getrlimit(2)). A child without a tag was started by someone else in this process and is left alone.
 //!
-//! Limits: what forks faster than `/proc` can be read escapes. Cgroups exist for that.
+//! Limits: what forks faster than `/proc` can be read escapes, and what changes both mark and tag. Cgroups exist for that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -15,10 +16,21 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::gateway::mark_of;
 use super::table::{self, Entry};
 
-/// Leaders that were started and not yet reaped, with their marks, of all launchers in this process.
-pub(super) type Leaders = BTreeMap<i32, String>;
+/// Leaders that were started and not yet reaped, of all launchers in this process.
+pub(super) type Leaders = BTreeSet<i32>;
 
-static LEADERS: Mutex<Leaders> = Mutex::new(BTreeMap::new());
+static LEADERS: Mutex<Leaders> = Mutex::new(BTreeSet::new());
+
+/// Returns the tag of a run of ours.
+pub(super) fn tag(number: u64) -> u64 {
+    u64::from(std::process::id()) << 32 | number & u64::from(u32::MAX)
+}
+
+/// Returns the tag of a process.
+fn tag_of(pid: i32) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?.split_ascii_whitespace().next()?.parse().ok()
+}
 
 /// Returns the leaders. Held while one is started, so that no search takes it for a stray.
 pub(super) fn leaders() -> MutexGuard<'static, Leaders> {
@@ -32,57 +44,66 @@ pub(super) fn adopt_orphans() {
     }
 }
 
-/// Kills every process of a run that is there now, and reaps strays; returns how many there were.
-pub(super) fn kill_round(leader: i32, mark: &str) -> usize {
-    let leaders = leaders();
-    let table = table::all();
-    let victims = members(&table, leader, mark, &leaders);
-    for entry in &victims {
-        if let Err(error) = entry.kill() {
-            tracing::debug!(pid = entry.pid, run = mark, %error, "cannot kill a process of the run");
+/// Whose processes are meant.
+#[derive(Debug)]
+pub(super) struct Kin {
+    pub(super) leader: i32,
+    pub(super) mark: String,
+    pub(super) tag: u64,
+}
+
+impl Kin {
+    /// Kills every process of the run that is there now, and reaps strays; returns how many there were.
+    pub(super) fn kill_round(&self) -> usize {
+        let leaders = leaders();
+        let table = table::all();
+        let strays = strays(&table, &leaders);
+        let roots = strays.iter().filter(|(entry, tag)| !entry.zombie && self.owns(mark_of(entry.pid).as_deref(), *tag));
+        let victims = descendants(&table, roots.map(|(entry, _)| entry.pid).chain([self.leader]).collect());
+        for entry in &victims {
+            if let Err(error) = entry.kill() {
+                tracing::debug!(pid = entry.pid, run = self.mark, %error, "cannot kill a process of the run");
+            }
         }
+        reap(&strays);
+        victims.len()
     }
-    reap(&table, &leaders);
-    victims.len()
+
+    fn owns(&self, mark: Option<&str>, tag: u64) -> bool {
+        mark.map_or(self.tag == tag, |mark| mark == self.mark)
+    }
 }
 
 /// Reaps strays that have ended.
 pub(super) fn reap_strays() {
     let leaders = leaders();
-    reap(&table::all(), &leaders);
+    reap(&strays(&table::all(), &leaders));
 }
 
-fn members(table: &[Entry], leader: i32, mark: &str, leaders: &Leaders) -> Vec<Entry> {
-    let roots = strays(table, leaders)
-        .filter(|entry| !entry.zombie)
-        .filter(|entry| match mark_of(entry.pid) {
-            Some(found) => found == mark,
-            None => true,
-        })
-        .map(|entry| entry.pid)
-        .chain([leader]);
-    let mut found: BTreeSet<i32> = roots.collect();
+/// Returns these processes and all that descend from them, without those that have ended.
+fn descendants(table: &[Entry], mut found: BTreeSet<i32>) -> Vec<Entry> {
     // Parents may stand behind their children in the table.
     loop {
         let before = found.len();
         found.extend(table.iter().filter(|entry| found.contains(&entry.parent)).map(|entry| entry.pid).collect::<Vec<_>>());
         if found.len() == before {
-            break;
+            return table.iter().filter(|entry| !entry.zombie && found.contains(&entry.pid)).copied().collect();
         }
     }
-    table.iter().filter(|entry| !entry.zombie && found.contains(&entry.pid)).copied().collect()
 }
 
-/// Children of ours that nobody here started.
-fn strays<'a>(table: &'a [Entry], leaders: &'a Leaders) -> impl Iterator<Item = &'a Entry> {
+/// Children of ours that belong to some run and are not its leader, with their tags.
+fn strays(table: &[Entry], leaders: &Leaders) -> Vec<(Entry, u64)> {
     let own = std::process::id() as i32;
-    let session = table.iter().find(|entry| entry.pid == own).map(|entry| entry.session);
-    table.iter().filter(move |entry| entry.parent == own && Some(entry.session) != session && !leaders.contains_key(&entry.pid))
+    // We may have a tag ourselves, from a gateway that we run under; our own children have it then.
+    let inherited = tag_of(own);
+    let children = table.iter().filter(|entry| entry.parent == own && !leaders.contains(&entry.pid));
+    children.filter_map(|entry| Some((*entry, tag_of(entry.pid).filter(|tag| Some(*tag) != inherited)?))).collect()
 }
 
 /// Takes the status of strays only: that of any other child belongs to whoever started it.
-fn reap(table: &[Entry], leaders: &Leaders) {
-    for entry in strays(table, leaders).filter(|entry| entry.zombie) {
+fn reap(strays: &[(Entry, u64)]) {
+    for (entry, _) in strays.iter().filter(|(entry, _)| entry.zombie) {
         if let Some(pid) = Pid::from_raw(entry.pid) {
             let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }
@@ -90,29 +111,39 @@ fn reap(table: &[Entry], leaders: &Leaders) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 
     #[test]
-    fn descent_decides_and_neither_other_runs_nor_our_own_children_are_touched() {
-        let own = std::process::id() as i32;
-        let entry = |pid, parent, session| Entry { pid, parent, session, start: 1, zombie: false };
-        // Pids beyond any that Linux gives, so that none of them has a mark.
-        let (a, b) = (1_000_000_001, 1_000_000_101);
+    fn descendants_are_found_in_any_order_and_nobody_else() {
+        let entry = |pid, parent, zombie| Entry { pid, parent, start: 1, zombie };
         let table = [
-            entry(own, 1, 10),
-            entry(a + 2, a + 1, 77),
-            entry(a + 1, a, a),
-            entry(a, own, a),
-            entry(b, own, b),
-            entry(b + 1, b, b),
-            entry(a + 50, own, a + 50),
-            entry(a + 51, a + 50, a + 50),
-            entry(a + 60, own, 10),
-            entry(a + 61, 1, a),
+            entry(14, 12, false),
+            entry(11, 10, true),
+            entry(12, 11, false),
+            entry(10, 1, false),
+            entry(20, 1, false),
+            entry(21, 20, false),
         ];
-        let leaders = Leaders::from([(a, "a".to_owned()), (b, "b".to_owned())]);
-        let found: Vec<i32> = members(&table, a, "a", &leaders).iter().map(|entry| entry.pid - a).collect();
-        assert_eq!(found, [2, 1, 0, 50, 51]);
+        let found: Vec<i32> = descendants(&table, BTreeSet::from([10, 99])).iter().map(|entry| entry.pid).collect();
+        assert_eq!(found, [14, 12, 10]);
+    }
+
+    #[test]
+    fn a_mark_decides_before_the_tag() {
+        let kin = Kin { leader: 1, mark: "a".to_owned(), tag: tag(1) };
+        assert!(kin.owns(Some("a"), tag(2)) && kin.owns(None, tag(1)));
+        assert!(!kin.owns(Some("b"), tag(1)) && !kin.owns(None, tag(2)));
+    }
+
+    #[test]
+    fn a_child_of_someone_else_in_this_process_is_no_stray() {
+        let mut child = std::process::Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
+        let pid = child.id() as i32;
+        let found = strays(&table::all(), &Leaders::new()).iter().any(|(entry, _)| entry.pid == pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!found);
     }
 }

@@ -4,8 +4,7 @@
 //! from taking a container's processes for its own, the start time (clock ticks since boot) a recycled pid from passing
 //! for a live gateway, the number two runs of one name apart.
 
-use std::fs;
-use std::io;
+use std::{fmt, fs, io};
 
 use super::table::Entry;
 
@@ -34,19 +33,29 @@ impl Gateway {
 
     /// Returns the mark of one of its runs.
     pub(super) fn mark(&self, number: u64, run: &str) -> String {
-        format!("{}-{}-{}-{number}-{run}", self.namespace, self.pid, self.start)
+        format!("{self}-{number}-{run}")
     }
 
-    /// Reads whose run a mark names.
-    pub(super) fn of_mark(mark: &str) -> Option<Self> {
-        let mut parts = mark.splitn(4, '-');
+    /// Reads the gateway that a mark, or the name of a cgroup, begins with.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(4, '-');
         let namespace = parts.next()?.to_owned();
         Some(Self { namespace, pid: parts.next()?.parse().ok()?, start: parts.next()?.parse().ok()? })
     }
 
-    /// Whether it is still there; only meaningful in its own namespace.
-    pub(super) fn is_running(&self) -> bool {
+    /// Whether another one is gone for certain; one in another namespace may always be there.
+    pub(super) fn has_seen_die(&self, other: &Self) -> bool {
+        self.namespace == other.namespace && !other.is_running()
+    }
+
+    fn is_running(&self) -> bool {
         Entry::read(self.pid).is_some_and(|entry| entry.start == self.start && !entry.zombie)
+    }
+}
+
+impl fmt::Display for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.namespace, self.pid, self.start)
     }
 }
 
@@ -60,16 +69,23 @@ pub(super) fn mark_of(pid: i32) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 
     #[test]
     fn a_mark_names_its_gateway_whatever_the_run_is_called() {
         let own = Gateway::own().unwrap();
-        assert!(own.is_running());
-        assert_eq!(Gateway::of_mark(&own.mark(7, "a-b-c")), Some(own.clone()));
-        assert!(!Gateway { start: own.start + 1, ..own }.is_running());
-        assert_eq!(Gateway::of_mark("turn-7"), None);
-        assert_eq!(Gateway::of_mark(""), None);
+        assert_eq!(Gateway::parse(&own.mark(7, "a-b-c")), Some(own.clone()));
+        assert_eq!(Gateway::parse("turn-7"), None);
+        assert_eq!(Gateway::parse(""), None);
+    }
+
+    #[test]
+    fn only_a_gateway_of_our_namespace_can_be_known_to_be_dead() {
+        let own = Gateway::own().unwrap();
+        let recycled = Gateway { start: own.start + 1, ..own.clone() };
+        let elsewhere = Gateway { namespace: "1".to_owned(), ..recycled.clone() };
+        assert!(own.has_seen_die(&recycled) && !own.has_seen_die(&own) && !own.has_seen_die(&elsewhere));
     }
 }

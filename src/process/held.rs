@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::cgroup::Cgroup;
+use super::family::Kin;
 use super::{KILL_LIMIT, family, wait_until};
 use crate::agent::{self, Exit};
 
@@ -42,10 +43,10 @@ pub(super) struct Held(Option<Run>);
 pub(super) struct Run {
     /// The leader; also the id of its process group and session.
     pub(super) leader: Pid,
+    pub(super) kin: Kin,
     pub(super) pidfd: OwnedFd,
     /// Without one: by descent.
     pub(super) cgroup: Option<Cgroup>,
-    pub(super) mark: String,
     /// What logs call it.
     pub(super) name: String,
 }
@@ -123,7 +124,7 @@ impl Run {
                 }
             }
             None => {
-                family::kill_round(self.leader.as_raw_nonzero().get(), &self.mark);
+                self.kin.kill_round();
             }
         }
     }
@@ -141,7 +142,7 @@ impl Run {
             }
             None => wait_until(limit, || {
                 self.signal(Signal::KILL);
-                family::kill_round(self.leader.as_raw_nonzero().get(), &self.mark) == 0
+                self.kin.kill_round() == 0
             }),
         };
         if !gone {

@@ -87,7 +87,7 @@ impl LineSplitter {
 
 /// Whether the bytes begin a character and only lack its end.
 fn is_beginning(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+    !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }
 
 #[cfg(test)]

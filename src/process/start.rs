@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, 
 
 use super::cgroup::Cgroup;
 use super::clone::{self, Plan, Stage};
-use super::family;
+use super::family::{self, Kin};
 use super::gateway::MARK;
 use super::held::{Held, Run};
 use super::program::{ProgramError, find_program};
@@ -38,13 +38,14 @@ pub(super) struct Prepared<'a> {
     environment: Vec<CString>,
     cwd: CString,
     mark: String,
+    tag: u64,
 }
 
 /// Checks a request and makes it ready.
 ///
 /// # Errors
 /// As [`crate::turn::Launcher::launch`].
-pub(super) fn prepare(launch: &Launch, mark: String) -> Result<Prepared<'_>, LaunchError> {
+pub(super) fn prepare(launch: &Launch, mark: String, tag: u64) -> Result<Prepared<'_>, LaunchError> {
     let failed = |source: io::Error| LaunchError::Start { program: launch.program.clone(), source };
     let path = match launch.environment.iter().find(|(name, _)| name == "PATH") {
         Some((_, path)) => OsString::from(path),
@@ -66,6 +67,7 @@ pub(super) fn prepare(launch: &Launch, mark: String) -> Result<Prepared<'_>, Lau
         environment: given.chain([variable(MARK, &mark)]).collect::<Result<_, _>>()?,
         cwd: string(launch.cwd.as_os_str().as_bytes())?,
         mark,
+        tag,
     })
 }
 
@@ -85,6 +87,7 @@ impl Prepared<'_> {
             environment: &self.environment,
             cwd: &self.cwd,
             stdio: [child_stdin.as_fd(), child_stdout.as_fd(), child_stderr.as_fd()],
+            tag: self.tag,
             cgroup: cgroup.as_ref().map(Cgroup::handle),
         };
         let mut leaders = family::leaders();
@@ -119,9 +122,10 @@ impl Prepared<'_> {
                 return Err(failed(error.into()));
             }
         };
-        leaders.insert(leader.as_raw_nonzero().get(), self.mark.clone());
+        leaders.insert(leader.as_raw_nonzero().get());
         drop(leaders);
-        let run = Run { leader, pidfd, cgroup, mark: self.mark.clone(), name: self.launch.run.clone() };
+        let kin = Kin { leader: leader.as_raw_nonzero().get(), mark: self.mark.clone(), tag: self.tag };
+        let run = Run { leader, kin, pidfd, cgroup, name: self.launch.run.clone() };
         Ok((Held::new(run), Pipes { stdin, stdout, stderr }))
     }
 }

@@ -1,6 +1,7 @@
 //! The processes of this machine as `/proc` tells them (proc_pid_stat(5)).
 
 use std::fs;
+use std::io::Read;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -9,7 +10,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 pub(super) struct Entry {
     pub(super) pid: i32,
     pub(super) parent: i32,
-    pub(super) session: i32,
     /// Clock ticks since boot; with the pid, names the process for good.
     pub(super) start: u64,
     /// Ended, and not reaped.
@@ -19,7 +19,10 @@ pub(super) struct Entry {
 impl Entry {
     /// Returns the process, unless it is gone.
     pub(super) fn read(pid: i32) -> Option<Self> {
-        Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        // One read: this is done for every process of the machine.
+        let mut text = [0; 1024];
+        let count = fs::File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut text)).ok()?;
+        Self::parse(pid, &String::from_utf8_lossy(&text[..count]))
     }
 
     fn parse(pid: i32, stat: &str) -> Option<Self> {
@@ -27,9 +30,8 @@ impl Entry {
         let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
-        let session = fields.nth(1)?.parse().ok()?;
-        let start = fields.nth(15)?.parse().ok()?;
-        Some(Self { pid, parent, session, start, zombie: matches!(state, "Z" | "X") })
+        let start = fields.nth(17)?.parse().ok()?;
+        Some(Self { pid, parent, start, zombie: matches!(state, "Z" | "X") })
     }
 
     /// Kills this very process, never another that got its pid.
@@ -44,7 +46,7 @@ impl Entry {
             Err(error) => return Err(error),
         };
         // The handle is to whoever has the pid now; is it still who was meant?
-        if !Self::read(self.pid).is_some_and(|now| now.start == self.start) {
+        if Self::read(self.pid).is_none_or(|now| now.start != self.start) {
             return Ok(());
         }
         match pidfd_send_signal(&handle, Signal::KILL) {
@@ -54,7 +56,7 @@ impl Entry {
     }
 }
 
-/// Returns all processes that can be seen; about 10 µs each.
+/// Returns all processes that can be seen; about 12 µs of CPU each.
 pub(super) fn all() -> Vec<Entry> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Entry::read).collect()
@@ -67,7 +69,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_and_blanks_does_not_confuse() {
         let stat = "4711 (a) R (b c) S 1 2 3 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4217 1 1";
-        assert_eq!(Entry::parse(4711, stat), Some(Entry { pid: 4711, parent: 1, session: 3, start: 4217, zombie: false }));
+        assert_eq!(Entry::parse(4711, stat), Some(Entry { pid: 4711, parent: 1, start: 4217, zombie: false }));
         assert_eq!(Entry::parse(1, "1 (x) Z 1"), None);
     }
 

@@ -12,7 +12,8 @@ use crate::agent::{Exit, Pipe, Signal};
 /// A checked request to start a process: everything in it was decided by the host.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// Names the run in logs, and marks all its processes (`AETHEEL_RUN` in their environment).
+    /// Names the run in logs; also the end of the mark that all its processes carry (`AETHEEL_RUN` in their environment).
+    /// Need not be unique.
     pub run: String,
     /// Absolute path, or a name to look up in `PATH`.
     pub program: PathBuf,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aetheel::agent::{Exit, Pipe, Signal};
-use aetheel::turn::Launcher;
+use aetheel::turn::{Launch, Launcher, ProcessCommand};
 
 use super::{SOON, custodies, hear, is_living, line, living, pid_in, run, sh, stop, wait_for, wait_for_async};
 
@@ -61,7 +61,6 @@ async fn a_stopped_program_goes_on_to_see_the_signal() {
         let pid = process.pid.unwrap() as i32;
         wait_for_async("the program stops", || super::state(pid).is_some_and(|(state, _)| state == "T")).await;
         stop(&process, Signal::Terminate, SOON);
-        // The signal reaches the whole group, so the program that the shell then starts may or may not see it.
         let heard = hear(&mut process).await;
         assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["bye"], Some(Exit::Code(0))));
     }
@@ -97,7 +96,7 @@ async fn a_daemon_that_forked_twice_and_cleared_its_environment_does_not_survive
         line(&mut process, "ready").await;
         let daemon = pid_in(&file).await;
         assert!(living(&name).iter().all(|process| !process.starts_with(&format!("{daemon} "))), "the daemon still has its mark");
-        process.commands.send(aetheel::turn::ProcessCommand::CloseStdin).unwrap();
+        process.commands.send(ProcessCommand::CloseStdin).unwrap();
         assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
         assert!(!is_living(daemon), "{daemon} lives ({custody:?})");
     }
@@ -108,12 +107,14 @@ async fn a_grandchild_that_holds_the_pipe_delays_the_end_by_less_than_a_second()
     for custody in custodies() {
         let launch = sh("setsid sleep 1000 & echo out; read -r line; exit 7");
         let name = launch.run.clone();
-        let mut process = custody.launch(aetheel::turn::Launch { keep_open: true, ..launch }).await.unwrap();
+        let mut process = custody.launch(Launch { keep_open: true, ..launch }).await.unwrap();
         line(&mut process, "out").await;
-        process.commands.send(aetheel::turn::ProcessCommand::CloseStdin).unwrap();
-        let asked = Instant::now();
+        let pid = process.pid.unwrap() as i32;
+        process.commands.send(ProcessCommand::CloseStdin).unwrap();
+        wait_for_async("the leader's end", || !is_living(pid)).await;
+        let ended = Instant::now();
         assert_eq!(hear(&mut process).await.how, Some(Exit::Code(7)));
-        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+        assert!(ended.elapsed() < Duration::from_secs(1), "{:?}", ended.elapsed());
         assert_eq!(living(&name), Vec::<String>::new());
     }
 }
