@@ -1,0 +1,101 @@
+//! What the demo agent prints, as agent-events.
+
+use aetheel_backend_sdk::Backend as _;
+use aetheel_backend_sdk::fixture::{line, run, start};
+use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::wit::{
+    Action, Chunk, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, StartTurn, ToolStatus, Value,
+};
+use demo::Backend;
+
+fn after(lines: &[&str], how: Exit) -> Vec<Action> {
+    let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
+    inputs.push(Input::Exited(Exited { proc: 1, how, stderr_tail: String::new() }));
+    run::<Backend>(start("hi"), inputs)
+}
+
+fn outcome(actions: &[Action]) -> &Outcome {
+    let Some(Action::TurnDone(done)) = actions.last() else { panic!("{actions:?}") };
+    &done.outcome
+}
+
+fn events(actions: Vec<Action>) -> Vec<EventKind> {
+    let event = |action| match action {
+        Action::Event(event) => Some(event.kind),
+        _ => None,
+    };
+    actions.into_iter().filter_map(event).collect()
+}
+
+#[test]
+fn a_turn_from_hello_to_done() {
+    let lines = [
+        r#"{"type":"hello","session":"demo-1","model":null}"#,
+        r#"{"type":"thinking","text":"hm"}"#,
+        r#"{"type":"text","text":"I "}"#,
+        r#"{"type":"tool","id":"t1","tool":"shell","about":"ls"}"#,
+        r#"{"type":"tool-output","id":"t1","text":"a"}"#,
+        r#"{"type":"tool-end","id":"t1","ok":false}"#,
+        r#"{"type":"plan","steps":[{"text":"look","status":"active"}]}"#,
+        r#"{"type":"retry","kind":"overloaded","message":"attempt 1 of 2","after_ms":200}"#,
+        r#"{"type":"usage","input":3,"output":4}"#,
+        r#"{"type":"done"}"#,
+    ];
+    let actions = after(&lines, Exit::Code(0));
+    assert!(actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.native_id == "demo-1")));
+    let Some(Action::TurnDone(done)) = actions.last() else { panic!("{actions:?}") };
+    assert_eq!((&done.outcome, done.usage.map(|usage| (usage.input, usage.output))), (&Outcome::Completed, Some((3, 4))));
+    let events = events(actions);
+    let [
+        EventKind::Thinking(_),
+        EventKind::Text(text),
+        EventKind::ToolStart(tool),
+        EventKind::ToolOutput(_),
+        EventKind::ToolEnd(end),
+        EventKind::Plan(plan),
+        EventKind::Retry(retry),
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!((text.text.as_str(), tool.kind.as_str(), tool.target.as_deref()), ("I ", "bash", Some("ls")));
+    assert_eq!((end.status, plan[0].status), (ToolStatus::Failed, PlanStatus::Active));
+    assert_eq!((retry.kind, retry.retry_after_ms), (FailureKind::Overloaded, Some(200)));
+}
+
+#[test]
+fn errors_interrupts_and_crashes_are_told_apart() {
+    let error = r#"{"type":"error","kind":"session-unknown","message":"there is no session \"x\""}"#;
+    let failed = after(&[error], Exit::Code(1));
+    assert!(matches!(outcome(&failed), Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown));
+    assert_eq!(outcome(&after(&[r#"{"type":"interrupted"}"#], Exit::Code(130))), &Outcome::Interrupted);
+    assert!(matches!(outcome(&after(&[r#"{"type":"text","text":"I"}"#], Exit::Code(101))), Outcome::Lost(_)));
+}
+
+#[test]
+fn noise_is_unrecognised() {
+    let found = events(after(&["Debugger attached.", r#"{"type":"hologram"}"#, "[1]"], Exit::Code(0)));
+    assert_eq!(found.len(), 3);
+    assert!(found.iter().all(|event| matches!(event, EventKind::Unrecognised(_))), "{found:?}");
+}
+
+#[test]
+fn everything_asked_for_reaches_the_agent_and_is_declared() {
+    let mut start = StartTurn { native_id: Some("demo-1".to_owned()), ..start("hi") };
+    start.settings.model = Some("echo".to_owned());
+    start.settings.system_prompt = Some("be kind".to_owned());
+    let actions = run::<Backend>(start, Vec::new());
+    let Some(Action::Spawn(spawn)) = actions.last() else { panic!("{actions:?}") };
+    let text = |text: &str| Value::Text(text.to_owned());
+    let file = Value::File("system.md".to_owned());
+    let wanted = [text("demo-agent"), text("--resume"), text("demo-1"), text("--model"), text("echo"), text("--system-file"), file];
+    assert_eq!(
+        (spawn.program.as_str(), &spawn.arguments[..], &spawn.stdin[..]),
+        ("aetheel", &wanted[..], &[Chunk::Text("hi".to_owned())][..])
+    );
+    let descriptor: Json = serde_json::from_str(&Backend::describe()).expect("JSON");
+    let program = &descriptor["programs"][0];
+    let flags: Vec<_> = program["flags"].as_array().expect("flags").iter().map(|flag| flag["name"].as_str()).collect();
+    assert_eq!(flags, [Some("--resume"), Some("--model"), Some("--system-file")]);
+    assert_eq!(program["words"][0], "demo-agent");
+}
