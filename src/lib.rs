@@ -6,8 +6,9 @@
 //! | layer | modules |
 //! |---|---|
 //! | root | [`cli`] [`app`] [`telemetry`] |
-//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`workspace`] [`demo`] |
+//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`demo`] |
 //! | use cases | [`dispatch`] [`turn`] |
+//! | files | [`workspace`] |
 //! | pure | [`queue`] [`prompt`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
 //! | words | [`event`] [`agent`] [`config`] |
 

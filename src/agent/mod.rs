@@ -8,10 +8,12 @@
 mod action;
 pub mod descriptor;
 mod input;
+mod report;
 
 pub use action::*;
 pub use descriptor::Descriptor;
 pub use input::*;
+pub use report::*;
 
 /// A conversation on a link.
 pub type SessionKey = u32;

@@ -1,0 +1,284 @@
+use serde::{Deserialize, Serialize};
+
+use super::{SessionKey, TurnKey};
+
+/// Why something failed, as far as anybody can act on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    NotFound,
+    Authentication,
+    RateLimited,
+    Overloaded,
+    BadRequest,
+    ModelNotFound,
+    ContextFull,
+    SessionUnknown,
+    Protocol,
+    Crashed,
+    TimedOut,
+    Refused,
+    Unsupported,
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SessionReady {
+    pub session: SessionKey,
+    pub native_id: String,
+    pub model: Option<String>,
+    pub title: Option<String>,
+}
+
+/// Text of an answer or of thinking; `part` tells the texts of one turn apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Text {
+    pub part: u32,
+    pub text: String,
+    /// The text is the whole part rather than more of it.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FileDiff {
+    pub path: String,
+    pub old_text: Option<String>,
+    pub new_text: Option<String>,
+    pub unified: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ToolStart {
+    pub id: String,
+    pub parent: Option<String>,
+    /// One of the unified kinds of `wit/types.wit`.
+    pub kind: String,
+    pub native_name: String,
+    pub title: String,
+    pub target: Option<String>,
+    /// JSON text.
+    pub input: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ToolOutput {
+    pub id: String,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolStatus {
+    Ok,
+    Failed,
+    Denied,
+    Cancelled,
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ToolEnd {
+    pub id: String,
+    pub status: ToolStatus,
+    pub output: Option<String>,
+    pub exit_code: Option<u32>,
+    pub diffs: Vec<FileDiff>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlanStatus {
+    Pending,
+    Active,
+    Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PlanEntry {
+    pub text: String,
+    pub status: PlanStatus,
+}
+
+/// Tokens and money of one turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Usage {
+    pub input: u32,
+    pub output: u32,
+    pub cached: u32,
+    pub reasoning: u32,
+    pub cost_usd: Option<f64>,
+    pub context_used: Option<u32>,
+    pub context_size: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Unrecognised {
+    pub what: String,
+    pub path: Option<String>,
+    pub sample: String,
+}
+
+/// One normalized thing the agent did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    Text(Text),
+    Thinking(Text),
+    ToolStart(ToolStart),
+    ToolOutput(ToolOutput),
+    ToolEnd(ToolEnd),
+    Plan(Vec<PlanEntry>),
+    Usage(Usage),
+    Retry(Failure),
+    Notice(String),
+    Mode(String),
+    Title(String),
+    Unrecognised(Unrecognised),
+    Raw(String),
+}
+
+/// An agent-event of a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AgentEvent {
+    pub session: SessionKey,
+    pub turn: TurnKey,
+    pub kind: EventKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Question {
+    pub id: String,
+    pub text: String,
+    pub options: Vec<String>,
+    pub many: bool,
+    pub free_text: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AskKind {
+    Permission(ToolStart),
+    PlanApproval(String),
+    Questions(Vec<Question>),
+    SignIn(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ask {
+    pub ask: u32,
+    pub session: SessionKey,
+    pub turn: TurnKey,
+    pub title: String,
+    pub kind: AskKind,
+    pub always_label: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SteerOutcome {
+    Injected,
+    Queued,
+    NotNow,
+    Dropped,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Steered {
+    pub message: u32,
+    pub outcome: SteerOutcome,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    Completed,
+    Interrupted,
+    Failed(Failure),
+    Lost(Failure),
+    Limit(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TurnDone {
+    pub session: SessionKey,
+    pub turn: TurnKey,
+    pub outcome: Outcome,
+    pub text: Option<String>,
+    pub usage: Option<Usage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Model {
+    pub id: String,
+    pub label: String,
+    pub efforts: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SessionInfo {
+    pub native_id: String,
+    pub title: Option<String>,
+    pub cwd: Option<String>,
+    pub updated: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueryResult {
+    Health(String),
+    Models(Vec<Model>),
+    Sessions(Vec<SessionInfo>),
+    Done,
+    Raw(String),
+    Failed(Failure),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct QueryAnswer {
+    pub query: u32,
+    pub answer: QueryResult,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Diagnostic {
+    pub level: Level,
+    pub text: String,
+}
