@@ -1,0 +1,227 @@
+//! Where to cut.
+
+use super::Fence;
+
+/// The end of a piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut<'a> {
+    /// Where its text ends.
+    pub end: usize,
+    /// Where the text of the next piece begins; only white space lies between.
+    pub next: usize,
+    /// The fence the cut lies in.
+    pub fence: Option<Fence<'a>>,
+}
+
+/// Kinds of places to cut at, best first.
+#[derive(Clone, Copy)]
+enum Place {
+    Paragraph,
+    Line,
+    CodeLine,
+    Sentence,
+    Word,
+}
+
+/// The last place of each kind seen in a piece: byte offset, characters before it, fence it lies in.
+#[derive(Default)]
+struct Places<'a>([Option<(usize, usize, Option<Fence<'a>>)>; 5]);
+
+impl<'a> Places<'a> {
+    fn note(&mut self, place: Place, at: usize, characters: usize, fence: Option<Fence<'a>>) {
+        self.0[place as usize] = Some((at, characters, fence));
+    }
+
+    /// The best kind that leaves at least so many characters.
+    fn best(&self, least: usize) -> Option<(usize, Option<Fence<'a>>)> {
+        self.0.iter().flatten().find(|place| place.1 >= least).map(|place| (place.0, place.2))
+    }
+
+    /// The last of any kind.
+    fn last(&self) -> Option<(usize, Option<Fence<'a>>)> {
+        self.0.iter().flatten().max_by_key(|place| place.0).map(|place| (place.0, place.2))
+    }
+}
+
+pub(super) struct Cutter<'a> {
+    text: &'a str,
+    limit: usize,
+}
+
+impl<'a> Cutter<'a> {
+    pub(super) fn new(text: &'a str, limit: usize) -> Self {
+        Self { text, limit }
+    }
+
+    /// Where text begins again after a cut outside a fence. Keeps the indent of the line it begins with.
+    pub(super) fn skip_blank(&self, at: usize) -> usize {
+        let rest = &self.text[at..];
+        let blank = rest.len() - rest.trim_start().len();
+        match rest[..blank].rfind('\n') {
+            Some(newline) => at + newline + 1,
+            None if self.begins_line(at) => at,
+            None => at + blank,
+        }
+    }
+
+    /// Finds the end of the piece that begins at `start`, in `open`.
+    pub(super) fn cut(&self, start: usize, open: Option<Fence<'a>>) -> Cut<'a> {
+        let budget = self.limit - open.map_or(0, |fence| fence.opening_cost());
+        let half = budget / 2;
+        let mut places = Places::default();
+        let (mut at, mut used, mut fence) = (start, 0, open);
+        let mut opened_here = None;
+        let mut after_opening = false;
+        let mut after_break = false;
+        loop {
+            if at == self.text.len() {
+                return Cut { end: at, next: at, fence };
+            }
+            let (line, whole) = self.line(at);
+            let marks = whole && self.begins_line(at);
+            let closes = marks && fence.is_some_and(|fence| fence.closed_by(line));
+            let opens = if marks && fence.is_none() { self.opening(line) } else { None };
+            if used > 0 {
+                match fence {
+                    Some(_) if after_opening || closes => {}
+                    Some(_) => places.note(Place::CodeLine, at, used, fence),
+                    None if after_break || opens.is_some() || breaks_before(line) => places.note(Place::Paragraph, at, used, None),
+                    None => places.note(Place::Line, at, used, None),
+                }
+            }
+            let next_fence = if closes { None } else { opens.or(fence) };
+            let length = line.chars().count();
+            if !whole || used + length + next_fence.map_or(0, |fence| fence.closing_cost()) > budget {
+                if fence.is_none() && opens.is_none() {
+                    self.note_words(&mut places, line, at, used, budget);
+                }
+                break;
+            }
+            if opens.is_some() {
+                opened_here = Some(at);
+            }
+            (after_opening, after_break) = (opens.is_some(), closes || line.trim().is_empty());
+            used += length + 1;
+            at = (at + line.len() + 1).min(self.text.len());
+            fence = next_fence;
+        }
+        // A block that fits into one piece is not cut, even where that leaves this piece short.
+        let spared = opened_here.filter(|opening| fence.is_some() && *opening > start && self.block_fits(*opening));
+        let paragraph = places.0[Place::Paragraph as usize].filter(|place| place.1 >= half).map(|place| (place.0, None));
+        let chosen =
+            paragraph.or_else(|| spared.map(|opening| (opening, None))).or_else(|| places.best(half)).or_else(|| places.last());
+        match chosen {
+            Some((at, Some(fence))) => Cut { end: at - 1, next: at, fence: Some(fence) },
+            Some((at, None)) => Cut { end: start + self.text[start..at].trim_end().len(), next: self.skip_blank(at), fence: None },
+            None => {
+                let room = budget - fence.map_or(0, |fence| fence.closing_cost());
+                let at = self.within_word(start, room);
+                let next = if fence.is_some() { at } else { self.skip_blank(at) };
+                Cut { end: at, next, fence }
+            }
+        }
+    }
+
+    /// The line at `at`, and whether it is all of it: no more is looked at than fits into a piece.
+    fn line(&self, at: usize) -> (&'a str, bool) {
+        let rest = &self.text[at..];
+        for (n, (offset, c)) in rest.char_indices().enumerate() {
+            if c == '\n' {
+                return (&rest[..offset], true);
+            }
+            if n > self.limit {
+                return (&rest[..offset], false);
+            }
+        }
+        (rest, true)
+    }
+
+    fn begins_line(&self, at: usize) -> bool {
+        at == 0 || self.text.as_bytes()[at - 1] == b'\n'
+    }
+
+    /// The fence a line opens. Its info string is left out of what is opened again where it would take up the piece.
+    fn opening(&self, line: &'a str) -> Option<Fence<'a>> {
+        let fence = Fence::opened_by(line)?;
+        let fence = if fence.opening_cost() + fence.closing_cost() > self.limit / 4 { fence.without_info() } else { fence };
+        let longest = (line.chars().count() + 1).max(fence.opening_cost()) + fence.closing_cost();
+        (longest <= self.limit / 2).then_some(fence)
+    }
+
+    /// Notes the ends of words and sentences of a line of prose that does not fit.
+    fn note_words(&self, places: &mut Places<'a>, line: &'a str, at: usize, used: usize, budget: usize) {
+        let mut before = None;
+        let mut words = used > 0;
+        for (n, (offset, c)) in line.char_indices().enumerate() {
+            if used + n > budget {
+                break;
+            }
+            // Behind a cut, a marker would begin a line and become a fence.
+            let breakable = c.is_whitespace() && words && !opens_fence(line[offset..].trim_start());
+            if breakable && before.is_some_and(|before| matches!(before, '.' | '!' | '?' | ':' | ';' | '…')) {
+                places.note(Place::Sentence, at + offset, used + n, None);
+            } else if words && before.is_some_and(|before| matches!(before, '。' | '！' | '？')) {
+                places.note(Place::Sentence, at + offset, used + n, None);
+            } else if breakable && before.is_some_and(|before| !before.is_whitespace()) {
+                places.note(Place::Word, at + offset, used + n, None);
+            }
+            words |= !c.is_whitespace();
+            before = Some(c);
+        }
+    }
+
+    /// Whether the code block opened at `at` fits into one piece.
+    fn block_fits(&self, at: usize) -> bool {
+        let (line, _) = self.line(at);
+        let Some(fence) = self.opening(line) else { return false };
+        let (mut at, mut used) = (at + line.len() + 1, line.chars().count() + 1);
+        while used <= self.limit && at < self.text.len() {
+            let (line, whole) = self.line(at);
+            used += line.chars().count();
+            if !whole || fence.closed_by(line) {
+                return whole && used <= self.limit;
+            }
+            used += 1;
+            at += line.len() + 1;
+        }
+        at >= self.text.len() && used + fence.closing_cost() <= self.limit
+    }
+
+    /// The last place within `room` characters that keeps combined characters together and puts no fence marker at
+    /// the start of a line; the very last one where there is none near.
+    fn within_word(&self, start: usize, room: usize) -> usize {
+        let rest = &self.text[start..];
+        let hard = rest.char_indices().nth(room.max(1)).map_or(rest.len(), |(offset, _)| offset);
+        let mut at = hard;
+        for _ in 0..32.min(room / 2) {
+            if !is_joined(&rest[..at], &rest[at..]) {
+                return start + at;
+            }
+            at -= rest[..at].chars().next_back().map_or(0, char::len_utf8);
+        }
+        start + hard
+    }
+}
+
+/// Lines that begin something new: nothing, a heading, a rule.
+fn breaks_before(line: &str) -> bool {
+    line.trim().is_empty() || line.starts_with('#') || line.starts_with("---")
+}
+
+fn opens_fence(text: &str) -> bool {
+    text.starts_with("```") || text.starts_with("~~~")
+}
+
+/// Whether a cut here would tear what is shown as one. Covers combining marks, emoji sequences, flags and CRLF; the
+/// full rules of UAX #29 are not worth their tables.
+fn is_joined(before: &str, after: &str) -> bool {
+    let (Some(last), Some(next)) = (before.chars().next_back(), after.chars().next()) else { return false };
+    let extends = matches!(next,
+        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}' | '\u{900}'..='\u{903}'
+        | '\u{93a}'..='\u{94f}' | '\u{e31}' | '\u{e34}'..='\u{e3a}' | '\u{e47}'..='\u{e4e}' | '\u{1ab0}'..='\u{1aff}'
+        | '\u{1dc0}'..='\u{1dff}' | '\u{200d}' | '\u{20d0}'..='\u{20ff}' | '\u{3099}' | '\u{309a}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{fe20}'..='\u{fe2f}' | '\u{1f3fb}'..='\u{1f3ff}' | '\u{e0020}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}');
+    let is_flag = |c: char| ('\u{1f1e6}'..='\u{1f1ff}').contains(&c);
+    let half_flag = is_flag(next) && before.chars().rev().take(64).take_while(|c| is_flag(*c)).count() % 2 == 1;
+    extends || half_flag || last == '\u{200d}' || (last == '\r' && next == '\n') || matches!(next, '`' | '~')
+}
