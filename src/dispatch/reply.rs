@@ -38,6 +38,8 @@ pub struct Answer {
     pub notices: Vec<String>,
     /// Name of the backend that answered.
     pub backend: String,
+    /// More about a failure, for the operator at the terminal only; never shown in Discord.
+    pub detail: Option<String>,
     /// What it cost.
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.
