@@ -1,1 +1,7 @@
-//! To be written.
+//! The Discord adapter against a local Discord.
+
+mod answers;
+mod connection;
+mod desk;
+mod prompts;
+mod refusals;

@@ -18,6 +18,7 @@ use serenity::http::HttpBuilder;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
+use super::api::Api;
 use super::handler::Handler;
 use super::intake::Desk;
 use super::reception::Arrival;
@@ -200,7 +201,7 @@ impl Login {
                 let handler = Handler {
                     generation,
                     current,
-                    api: inner.api.with_own_connections().map_err(|error| End::Other(error.to_string()))?,
+                    api: Api { rest: inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))? },
                     identity: Arc::clone(&inner.identity),
                     interactions: Arc::clone(&inner.interactions),
                     desk,

@@ -59,8 +59,8 @@ impl RawEventHandler for Handler {
         }
         match event {
             Event::Ready(event) => {
-                info!(user = %event.ready.user.name, guilds = event.ready.guilds.len(), "discord is ready");
-                let _ = self.arrivals.send(Arrival::LoggedIn);
+                let (user, guilds) = (event.ready.user.name.clone(), event.ready.guilds.len());
+                let _ = self.arrivals.send(Arrival::LoggedIn { user, guilds });
                 self.phase.send_replace(Phase::Ready);
             }
             Event::Resumed(_) => info!("discord session resumed; nothing was missed"),

@@ -35,7 +35,8 @@ pub(super) fn ids_behind<'a>(content: &'a str, prefix: &'a str) -> impl Iterator
 
 /// Returns a person's name as one short line.
 pub(super) fn one_line(text: &str, most: usize) -> String {
-    let line: String = text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let line: String =
+        text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     if line.chars().count() <= most {
         return line;
     }

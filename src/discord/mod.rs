@@ -22,7 +22,6 @@ mod mention;
 mod reception;
 mod reply;
 mod rest;
-mod split_local;
 mod typing;
 mod wire;
 
@@ -43,7 +42,7 @@ use crate::redact::Redactor;
 use api::Api;
 use gateway::Phase;
 use interactions::Interactions;
-use reception::{Reception, Recent};
+use reception::{Recent, Reception};
 use rest::{Patience, Rest, RestError};
 
 /// What the adapter must know.
@@ -125,7 +124,9 @@ impl Windows {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// None was configured.
-    #[error("`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot")]
+    #[error(
+        "`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
+    )]
     NoToken,
     /// What was configured cannot be one.
     #[error(

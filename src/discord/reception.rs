@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
+use super::Identity;
 use super::api::{Api, nonce};
 use super::commands::Verb;
 use super::intake::{Asker, Desk};
@@ -19,7 +20,6 @@ use super::interactions::Interactions;
 use super::mention::{self, Name};
 use super::rest::Patience;
 use super::wire::{Channel, Message, Slash, id_from};
-use super::Identity;
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Message ids remembered, so that none is answered twice.
@@ -43,7 +43,7 @@ const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
 /// Something that came from the gateway.
 pub(super) enum Arrival {
     /// The gateway let us in anew: there may be messages we missed.
-    LoggedIn,
+    LoggedIn { user: String, guilds: usize },
     /// A message, with readable names of what it mentions, and the parent where it is known to be in a thread.
     Message { message: Box<Message>, names: Vec<Name>, parent: Parent },
     /// An acknowledged slash command.
@@ -78,7 +78,10 @@ impl Reception {
     pub(super) async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
         while let Some(arrival) = arrivals.recv().await {
             match arrival {
-                Arrival::LoggedIn => self.catch_up().await,
+                Arrival::LoggedIn { user, guilds } => {
+                    info!(%user, guilds, "discord is ready");
+                    self.catch_up().await;
+                }
                 Arrival::Message { message, names, parent } => self.message(&message, &names, parent).await,
                 Arrival::Slash(slash, verb) => self.slash(&slash, verb),
             }

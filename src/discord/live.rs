@@ -1,0 +1,169 @@
+//! The messages of one answer on the screen: made, edited, deleted until they show what they should.
+//!
+//! Idempotent: a message whose creation may or may not have reached Discord keeps its nonce, so that trying again finds
+//! it instead of posting twice. Pinned by `tests/discord.rs` (cut connections, deleted messages, late interactions).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tracing::debug;
+
+use super::Inner;
+use super::api::{Posted, nonce};
+use super::interactions::Door;
+use super::rest::{Patience, RestError};
+
+/// What a command's own message says once its token is about to run out.
+const FOLLOWS: &str = "-# This takes a while: the answer follows below.";
+
+/// Where an answer goes.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) channel: u64,
+    /// The message it answers.
+    pub(super) reply_to: Option<u64>,
+    /// The command it answers.
+    pub(super) door: Option<Door>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    nonce: String,
+    /// None: not made, or not known to be.
+    id: Option<u64>,
+    shown: String,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self { nonce: nonce(), id: None, shown: String::new() }
+    }
+}
+
+/// The messages of one answer.
+pub(super) struct Live {
+    inner: Arc<Inner>,
+    place: Place,
+    slots: Vec<Slot>,
+}
+
+impl Live {
+    pub(super) fn new(inner: Arc<Inner>, place: Place) -> Self {
+        Self { inner, place, slots: Vec::new() }
+    }
+
+    /// When the command's token must not be used any more, so that [`Live::leave_door`] is due.
+    pub(super) fn door_closes(&self) -> Option<Instant> {
+        self.place.door.as_ref().map(|door| door.closes)
+    }
+
+    /// Makes the messages show `pieces`, in order. `last` says that nothing comes after.
+    ///
+    /// Returns whether a message was posted.
+    pub(super) async fn show(&mut self, pieces: &[String], last: bool, patience: Patience) -> Result<bool, RestError> {
+        self.mind_door(patience).await;
+        let mut posted = false;
+        for (index, piece) in pieces.iter().enumerate() {
+            if index == self.slots.len() {
+                self.slots.push(Slot::new());
+            }
+            match self.slots[index].id {
+                Some(_) if self.slots[index].shown == *piece => {}
+                Some(id) => match self.edit(index, id, piece, patience).await {
+                    // Somebody deleted it: what stands below would be out of order.
+                    Err(error) if error.is_gone() && !self.is_original(index) => {
+                        self.drop_from(index, patience).await;
+                        self.slots.push(Slot::new());
+                        self.make(index, piece, last, patience).await?;
+                        posted = true;
+                    }
+                    Err(error) => return Err(error),
+                    Ok(()) => piece.clone_into(&mut self.slots[index].shown),
+                },
+                None => {
+                    self.make(index, piece, last, patience).await?;
+                    posted = true;
+                }
+            }
+        }
+        if self.slots.len() > pieces.len() {
+            self.drop_from(pieces.len(), patience).await;
+        }
+        Ok(posted)
+    }
+
+    /// Leaves the command's own message behind; what follows are ordinary messages.
+    pub(super) async fn leave_door(&mut self, patience: Patience) {
+        let Some(mut door) = self.place.door.take() else { return };
+        // Taken early enough that the token still has a minute.
+        if door.ack.wait_for(|ack| *ack != super::interactions::Ack::Pending).await.is_ok_and(|ack| *ack == super::interactions::Ack::Taken)
+        {
+            let application = self.inner.identity.application;
+            if let Err(error) = self.inner.api.edit_original(application, door.interaction, &door.token, FOLLOWS, patience).await {
+                debug!(channel = self.place.channel, %error, "cannot say that the answer follows");
+            }
+        }
+        self.drop_from(1, patience).await;
+        self.slots.clear();
+    }
+
+    async fn mind_door(&mut self, patience: Patience) {
+        let Some(door) = &mut self.place.door else { return };
+        if !door.is_open().await {
+            self.leave_door(patience).await;
+        }
+    }
+
+    fn is_original(&self, index: usize) -> bool {
+        index == 0 && self.place.door.is_some()
+    }
+
+    async fn make(&mut self, index: usize, piece: &str, last: bool, patience: Patience) -> Result<(), RestError> {
+        let posted = match (&self.place.door, index) {
+            (Some(_), 0) => self.edit_original(piece, patience).await?,
+            (door, _) => {
+                let reply_to = self.place.reply_to.filter(|_| index == 0);
+                let post = self.inner.api.post(self.place.channel, reply_to, &self.slots[index].nonce, piece, patience).await;
+                match (post, door) {
+                    // Where the bot may not post it can still answer through the command; such messages stay as they are.
+                    (Err(error), Some(door)) if error.is_forbidden() && last => {
+                        let application = self.inner.identity.application;
+                        self.inner.api.follow_up(application, door.interaction, &door.token, piece, patience).await?
+                    }
+                    (post, _) => post?,
+                }
+            }
+        };
+        self.slots[index].id = Some(posted.id);
+        self.slots[index].shown = posted.content;
+        // The nonce was known: an earlier try did arrive, with older text.
+        if self.slots[index].shown.trim() != piece.trim() {
+            self.edit(index, posted.id, piece, patience).await?;
+        }
+        piece.clone_into(&mut self.slots[index].shown);
+        Ok(())
+    }
+
+    async fn edit(&self, index: usize, id: u64, piece: &str, patience: Patience) -> Result<(), RestError> {
+        if self.is_original(index) {
+            return self.edit_original(piece, patience).await.map(drop);
+        }
+        self.inner.api.edit(self.place.channel, id, piece, patience).await
+    }
+
+    async fn edit_original(&self, piece: &str, patience: Patience) -> Result<Posted, RestError> {
+        let door = self.place.door.as_ref().expect("asked only with a door");
+        self.inner.api.edit_original(self.inner.identity.application, door.interaction, &door.token, piece, patience).await
+    }
+
+    /// Deletes the messages from one on.
+    async fn drop_from(&mut self, index: usize, patience: Patience) {
+        for slot in self.slots.split_off(index.min(self.slots.len())).into_iter().rev() {
+            if let Some(id) = slot.id
+                && let Err(error) = self.inner.api.delete(self.place.channel, id, patience).await
+            {
+                debug!(channel = self.place.channel, %error, "cannot delete a message");
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! An answer while it takes shape: typing, drafts, the final text.
+//!
+//! One task a turn does the sending; `update` only takes note. Drafts are best effort and paced; the final text is
+//! delivered whole or reported. The text is the agent's, exactly, cut by [`crate::split`]; what we add stands below it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::{debug, error};
+
+use super::live::{Live, Place};
+use super::mention::one_line;
+use super::rest::{Patience, RestError};
+use super::typing::Typing;
+use super::{Discord, Inner};
+use crate::agent::EventKind;
+use crate::dispatch::{Answer, DeliveryError, Outlet, Reply};
+use crate::event::{Event, Lane, Origin};
+use crate::fold::Transcript;
+use crate::split::split;
+
+/// Discord's limit of a message, characters.
+const MESSAGE: usize = 2_000;
+/// Between two edits; Discord allows about one a second in a channel.
+const PACE: Duration = Duration::from_millis(1_200);
+/// Before the first draft, so that it is more than a syllable and quick answers need none.
+const GATHER: Duration = Duration::from_millis(400);
+/// Drafts are not worth more: the next one is better.
+const DRAFT: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
+const EMPTY: &str = "-# The agent finished without an answer.";
+
+impl Outlet for Discord {
+    fn open(&self, event: &Event) -> Box<dyn Reply> {
+        let place = match (&event.origin, &event.lane) {
+            (Origin::Message { channel, message }, _) => Some(Place { channel: *channel, reply_to: Some(*message), door: None }),
+            (Origin::Interaction { channel, interaction }, _) => {
+                Some(Place { channel: *channel, reply_to: None, door: self.inner.interactions.take(*interaction) })
+            }
+            (_, Lane::Channel(channel)) => Some(Place { channel: *channel, reply_to: None, door: None }),
+            _ => None,
+        };
+        match place {
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place)),
+            None => Box::new(Nowhere(event.lane.clone())),
+        }
+    }
+}
+
+/// The answer to something that has no place in Discord.
+struct Nowhere(Lane);
+
+#[async_trait]
+impl Reply for Nowhere {
+    fn update(&mut self, _event: &EventKind, _transcript: &Transcript) {}
+
+    async fn finish(self: Box<Self>, _answer: Answer) -> Result<(), DeliveryError> {
+        Err(DeliveryError(format!("{} has no discord channel", self.0)))
+    }
+}
+
+/// What was told so far; the writer reads it when it has time.
+#[derive(Default)]
+struct Told {
+    transcript: Mutex<Transcript>,
+    changed: Notify,
+}
+
+struct ChannelReply {
+    told: Arc<Told>,
+    answer: oneshot::Sender<Answer>,
+    writer: JoinHandle<Result<(), DeliveryError>>,
+}
+
+impl ChannelReply {
+    fn begin(inner: &Arc<Inner>, place: Place) -> Self {
+        let told = Arc::new(Told::default());
+        let (answer, given) = oneshot::channel();
+        let writer = Writer {
+            inner: Arc::clone(inner),
+            channel: place.channel,
+            live: Live::new(Arc::clone(inner), place),
+            told: Arc::clone(&told),
+            posted: false,
+        };
+        Self { told, answer, writer: tokio::spawn(writer.run(given)) }
+    }
+}
+
+#[async_trait]
+impl Reply for ChannelReply {
+    fn update(&mut self, event: &EventKind, _transcript: &Transcript) {
+        // Folding again costs as much as the event is long; copying the whole text each time would not.
+        self.told.transcript.lock().expect("folding does not panic").apply(event);
+        self.told.changed.notify_one();
+    }
+
+    /// Dropping the future does not stop the delivery.
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        let lost = || DeliveryError("the delivery was cut off".to_owned());
+        self.answer.send(answer).map_err(|_| lost())?;
+        self.writer.await.map_err(|_| lost())?
+    }
+}
+
+struct Writer {
+    inner: Arc<Inner>,
+    channel: u64,
+    live: Live,
+    told: Arc<Told>,
+    /// Whether there is a draft to take back.
+    posted: bool,
+}
+
+impl Writer {
+    async fn run(mut self, mut given: oneshot::Receiver<Answer>) -> Result<(), DeliveryError> {
+        let typing = Typing::start(self.inner.api.clone(), self.channel);
+        let mut next = Instant::now() + GATHER;
+        let answer = loop {
+            let door_closes = self.live.door_closes();
+            let told = Arc::clone(&self.told);
+            tokio::select! {
+                biased;
+                answer = &mut given => break answer.ok(),
+                () = until(door_closes) => {
+                    self.live.leave_door(DRAFT).await;
+                    self.told.changed.notify_one();
+                    continue;
+                }
+                () = told.changed.notified() => {}
+            }
+            next = next.max(Instant::now() + if self.posted { Duration::ZERO } else { GATHER });
+            tokio::select! {
+                biased;
+                answer = &mut given => break answer.ok(),
+                () = tokio::time::sleep_until(next) => {}
+            }
+            let pieces = self.draft();
+            if pieces.is_empty() {
+                continue;
+            }
+            match self.live.show(&pieces, false, DRAFT).await {
+                Ok(posted) => {
+                    self.posted = true;
+                    if posted {
+                        typing.again();
+                    }
+                }
+                Err(error) => debug!(channel = self.channel, %error, "cannot show a draft"),
+            }
+            next = Instant::now() + PACE;
+        };
+        typing.stop().await;
+        match answer {
+            Some(answer) => self.settle(answer).await,
+            None => {
+                // The turn vanished without an answer: leave what there is, without pretending that work goes on.
+                let pieces = split(&self.clean(self.text()), MESSAGE);
+                if self.posted && !pieces.is_empty() {
+                    let _ = self.live.show(&pieces, true, DRAFT).await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn settle(&mut self, answer: Answer) -> Result<(), DeliveryError> {
+        let pieces = whole(
+            &self.clean(answer.text),
+            answer.failure.map(|failure| self.clean(failure)).as_deref(),
+            &answer.notices.into_iter().map(|notice| self.clean(notice)).collect::<Vec<_>>(),
+        );
+        let patience = self.inner.options.windows.send;
+        let mut shown = self.live.show(&pieces, true, patience).await;
+        if shown.as_ref().is_err_and(RestError::is_passing) {
+            // What is on the screen stays; this goes on where the first try ended.
+            shown = self.live.show(&pieces, true, patience).await;
+        }
+        shown.map(drop).map_err(|error| {
+            let length: usize = pieces.iter().map(|piece| piece.chars().count()).sum();
+            error!(channel = self.channel, length, %error, "cannot send an answer to discord{}", hint(&error));
+            DeliveryError(error.to_string())
+        })
+    }
+
+    fn text(&self) -> String {
+        self.told.transcript.lock().expect("folding does not panic").text()
+    }
+
+    /// What to show now: the text so far, and what the agent is doing where there is room for it.
+    fn draft(&self) -> Vec<String> {
+        let (text, status) = {
+            let transcript = self.told.transcript.lock().expect("folding does not panic");
+            (transcript.text(), status(&transcript))
+        };
+        let mut pieces = split(&self.clean(text), MESSAGE);
+        if let Some(status) = status.map(|status| self.clean(status)) {
+            match pieces.last_mut() {
+                Some(piece) if piece.chars().count() + status.chars().count() < MESSAGE => {
+                    piece.push('\n');
+                    piece.push_str(&status);
+                }
+                Some(_) => {}
+                None => pieces.push(status),
+            }
+        }
+        pieces
+    }
+
+    fn clean(&self, text: String) -> String {
+        self.inner.options.redactor.clean(text)
+    }
+}
+
+async fn until(when: Option<std::time::Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn hint(error: &RestError) -> &'static str {
+    if error.is_forbidden() { "\nhint: the bot needs View Channel, Send Messages and Read Message History there" } else { "" }
+}
+
+/// One short line on what the agent is doing.
+fn status(transcript: &Transcript) -> Option<String> {
+    if let Some(failure) = transcript.retry() {
+        return Some(format!("-# ⏳ trying again: {}", one_line(failure, 100)));
+    }
+    let tool = transcript.tools().iter().rev().find(|tool| tool.status.is_none())?;
+    let what = [Some(tool.start.title.as_str()), tool.start.target.as_deref()].into_iter().flatten().find(|text| !text.trim().is_empty());
+    Some(match what {
+        Some(what) => format!("-# 🔧 {}: {}", one_line(&tool.start.native_name, 40), one_line(what, 100)),
+        None => format!("-# 🔧 {}", one_line(&tool.start.native_name, 40)),
+    })
+}
+
+/// The messages of the finished answer: the text, and below it what went wrong and what else is to know.
+fn whole(text: &str, failure: Option<&str>, notices: &[String]) -> Vec<String> {
+    let mut pieces = split(text, MESSAGE);
+    let mut below: Vec<String> = failure.map(|failure| format!("⚠️ {}", one_line(failure, 500))).into_iter().collect();
+    if pieces.is_empty() && failure.is_none() {
+        below.push(EMPTY.to_owned());
+    }
+    below.extend(notices.iter().map(|notice| format!("-# {}", one_line(notice, 300))));
+    if below.is_empty() {
+        return pieces;
+    }
+    let below = below.join("\n");
+    match pieces.last_mut() {
+        Some(piece) if piece.chars().count() + below.chars().count() < MESSAGE => {
+            piece.push('\n');
+            piece.push_str(&below);
+        }
+        _ => pieces.extend(split(&below, MESSAGE)),
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_and_notices_stand_below_the_text() {
+        let notices = ["the session is a new one".to_owned()];
+        assert_eq!(whole("Half an", Some("Query timed out"), &notices), ["Half an\n⚠️ Query timed out\n-# the session is a new one"]);
+        assert_eq!(whole("", Some("Query timed out"), &[]), ["⚠️ Query timed out"]);
+        assert_eq!(whole("", None, &[]), [EMPTY]);
+        assert_eq!(whole("Done", None, &[]), ["Done"]);
+    }
+
+    #[test]
+    fn what_stands_below_never_makes_a_message_too_long() {
+        let text = "x".repeat(1_995);
+        let pieces = whole(&text, Some("Query timed out"), &[]);
+        assert_eq!(pieces, [text, "⚠️ Query timed out".to_owned()]);
+    }
+}

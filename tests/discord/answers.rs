@@ -1,0 +1,302 @@
+//! How answers look and arrive, also when Discord is in trouble.
+
+use std::time::{Duration, Instant};
+
+use aetheel::discord::Windows;
+use aetheel::split::split;
+
+use super::desk::{Bot, Log, answer};
+use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER};
+
+async fn asked(local: &LocalDiscord) -> (Bot, super::desk::Turn, u64) {
+    let bot = Bot::start(local).await;
+    let message = local.mention(CHANNEL, ANN, "go");
+    let turn = bot.turn(local, "go").await;
+    (bot, turn, message)
+}
+
+/// Requests that made or changed messages of a channel.
+fn writes(local: &LocalDiscord, channel: u64) -> usize {
+    let of_channel = format!("/channels/{channel}/messages");
+    local.requests().iter().filter(|request| request.method != "GET" && request.path.starts_with(&of_channel)).count()
+}
+
+#[tokio::test]
+async fn an_answer_grows_by_edits_and_ends_as_exactly_the_agents_text() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, message) = asked(&local).await;
+    turn.say("Hello");
+    let first = local.wait_for_message(CHANNEL, |text| text == "Hello").await;
+    assert_eq!(first.reply_to, Some(message));
+    for word in [" @everyone", " and", " <@100000000000000004>"] {
+        turn.say(word);
+    }
+    local.wait_for_message(CHANNEL, |text| text.ends_with("0004>")).await;
+    turn.say("!");
+    turn.done("Hello @everyone and <@100000000000000004>!").await;
+    let messages = local.messages(CHANNEL);
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0].content, "Hello @everyone and <@100000000000000004>!");
+    // Deltas that come together are one edit.
+    assert_eq!(messages[0].edits.len(), 2, "{:?}", messages[0].edits);
+}
+
+#[tokio::test]
+async fn edits_keep_their_distance_however_fast_the_agent_talks() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, _) = asked(&local).await;
+    let mut text = String::new();
+    let began = Instant::now();
+    // As many deltas as it takes for four edits.
+    while local.messages(CHANNEL).first().is_none_or(|message| message.edits.len() < 4) {
+        assert!(began.elapsed() < Duration::from_secs(30), "no edits: {:?}", local.messages(CHANNEL));
+        text.push_str("word ");
+        turn.say("word ");
+        tokio::time::timeout(Duration::from_millis(10), std::future::pending::<()>()).await.unwrap_err();
+    }
+    let edits = local.messages(CHANNEL)[0].edits.clone();
+    for pair in edits.windows(2) {
+        assert!(pair[1].0 - pair[0].0 >= Duration::from_millis(1_000), "edits {:?} apart", pair[1].0 - pair[0].0);
+    }
+    turn.done(&text).await;
+    assert_eq!(local.texts(CHANNEL), [text.trim_end()]);
+}
+
+#[tokio::test]
+async fn a_long_code_block_is_drafted_and_delivered_in_the_same_pieces() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, _) = asked(&local).await;
+    let mut text = "Here it is:\n\n```rust\n".to_owned();
+    for line in 0..170 {
+        text.push_str(&format!("    let value_{line} = compute({line}); // a line of code\n"));
+    }
+    text.push_str("```\nThat is all.");
+    turn.say(&text[..3_000]);
+    local.wait_for("two drafts", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
+    turn.say(&text[3_000..]);
+    turn.done(&text).await;
+    let pieces = split(&text, 2_000);
+    assert!(pieces.len() >= 4, "{}", pieces.len());
+    assert_eq!(local.texts(CHANNEL), pieces);
+    assert!(pieces.iter().all(|piece| piece.matches("```").count() % 2 == 0), "fences are balanced in every message");
+    let replies: Vec<bool> = local.messages(CHANNEL).iter().map(|message| message.reply_to.is_some()).collect();
+    assert_eq!(replies.iter().filter(|reply| **reply).count(), 1, "only the first is a reply");
+}
+
+#[tokio::test]
+async fn drafts_that_turn_out_superfluous_are_deleted() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, _) = asked(&local).await;
+    turn.say(&"many words ".repeat(400));
+    local.wait_for("three drafts", |local| (local.messages(CHANNEL).len() == 3).then_some(())).await;
+    turn.say_instead("Short.");
+    turn.done("Short.").await;
+    assert_eq!(local.texts(CHANNEL), ["Short."]);
+}
+
+#[tokio::test]
+async fn a_draft_that_somebody_deleted_is_posted_again_in_order() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, _) = asked(&local).await;
+    let text = "many words ".repeat(250);
+    turn.say(&text);
+    local.wait_for("two drafts", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
+    local.delete(local.messages(CHANNEL)[0].id);
+    let text = format!("Other {text}");
+    turn.done(&text).await;
+    assert_eq!(local.texts(CHANNEL), split(&text, 2_000));
+}
+
+#[tokio::test]
+async fn typing_starts_within_a_second_is_kept_up_and_ends_with_the_answer() {
+    let local = LocalDiscord::start().await;
+    let asked_at = Instant::now();
+    let (_bot, turn, _) = asked(&local).await;
+    let first = local.wait_for("typing", |local| local.typing(CHANNEL).first().copied()).await;
+    // The log-in is not counted: the message was written after it.
+    let written = local.requests().iter().filter(|request| request.path.ends_with("/typing")).map(|request| request.at).min().unwrap();
+    assert!(first >= asked_at && written.elapsed() < Duration::from_secs(5));
+    local.wait_for("more typing", |local| (local.typing(CHANNEL).len() >= 2).then_some(())).await;
+    let gaps: Vec<Duration> = local.typing(CHANNEL).windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap < Duration::from_secs(10)), "Discord shows it for ten seconds: {gaps:?}");
+    turn.done("Done").await;
+    let before = local.typing(CHANNEL).len();
+    let last = local.messages(CHANNEL)[0].created;
+    assert!(local.typing(CHANNEL).iter().all(|typed| *typed < last), "typing after the answer lingers");
+    let more = local.wait_for("typing after the end", |local| (local.typing(CHANNEL).len() > before).then_some(()));
+    assert!(tokio::time::timeout(Duration::from_secs(9), more).await.is_err(), "typing goes on after the answer");
+}
+
+#[tokio::test]
+async fn typing_begins_within_a_second_of_the_message() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let written = Instant::now();
+    local.mention(CHANNEL, ANN, "quick");
+    let turn = bot.turn(&local, "quick").await;
+    let first = local.wait_for("typing", |local| local.typing(CHANNEL).first().copied()).await;
+    assert!(first - written < Duration::from_secs(1), "{:?}", first - written);
+    turn.done("Done").await;
+}
+
+#[tokio::test]
+async fn what_the_agent_does_is_shown_while_it_does_it() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, _) = asked(&local).await;
+    turn.say("Let me look.");
+    turn.tool("Bash", "ls\n-la");
+    local.wait_for_message(CHANNEL, |text| text == "Let me look.\n-# 🔧 Bash: ls -la").await;
+    turn.tool_done();
+    local.wait_for_message(CHANNEL, |text| text == "Let me look.").await;
+    turn.done("Let me look.").await;
+    assert_eq!(local.texts(CHANNEL), ["Let me look."]);
+}
+
+#[tokio::test]
+async fn failures_notices_and_an_empty_answer_are_said() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, _) = asked(&local).await;
+    let mut failed = answer("Half an");
+    failed.failure = Some("Query timed out (id 7f3a)".to_owned());
+    failed.notices = vec!["The session is a new one".to_owned()];
+    turn.finish(failed).await.unwrap();
+    assert_eq!(local.texts(CHANNEL), ["Half an\n⚠️ Query timed out (id 7f3a)\n-# The session is a new one"]);
+    local.mention(OTHER, ANN, "nothing");
+    bot.turn(&local, "nothing").await.done(" \n").await;
+    assert_eq!(local.texts(OTHER), ["-# The agent finished without an answer."]);
+}
+
+#[tokio::test]
+async fn a_turn_that_vanishes_leaves_no_sign_of_work_behind() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, _) = asked(&local).await;
+    turn.say("Half");
+    turn.tool("Bash", "sleep");
+    local.wait_for_message(CHANNEL, |text| text.contains("🔧")).await;
+    drop(turn);
+    local.wait_for_message(CHANNEL, |text| text == "Half").await;
+}
+
+#[tokio::test]
+async fn twelve_messages_go_out_without_running_into_the_rate_limit() {
+    let local = LocalDiscord::start().await;
+    local.faults().limit("POST messages", 5, Duration::from_secs(2));
+    let (_bot, turn, _) = asked(&local).await;
+    let text = "twelve messages of words ".repeat(12 * 79);
+    turn.done(&text).await;
+    assert_eq!(local.texts(CHANNEL), split(&text, 2_000));
+    assert!(local.texts(CHANNEL).len() >= 12);
+}
+
+#[tokio::test]
+async fn a_429_is_waited_out_and_a_global_one_stops_other_channels_too() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, _) = asked(&local).await;
+    local.mention(OTHER, ANN, "other");
+    let other = bot.turn(&local, "other").await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Limit { retry_after: 2.0, global: true }, 1);
+    let refused = |local: &LocalDiscord| local.requests().iter().find(|request| request.status == 429).map(|request| request.at);
+    let (_, at) = tokio::join!(turn.done("One"), local.wait_for("the 429", refused));
+    assert!(local.messages(CHANNEL)[0].created - at >= Duration::from_millis(1_950));
+    other.done("Two").await;
+    let since = |local: &LocalDiscord| local.requests().into_iter().filter(|request| request.at > at).map(|request| request.at).min();
+    assert!(since(&local).unwrap() - at >= Duration::from_millis(1_950), "something was sent during a global limit");
+    assert_eq!((local.texts(CHANNEL), local.texts(OTHER)), (vec!["One".to_owned()], vec!["Two".to_owned()]));
+    assert_eq!(bot.discord.invalid_requests(), 1);
+}
+
+#[tokio::test]
+async fn broken_answers_of_discord_are_tried_again_without_posting_twice() {
+    let local = LocalDiscord::start().await;
+    let (_bot, turn, _) = asked(&local).await;
+    let path = format!("{CHANNEL}/messages");
+    local.faults().next("POST", &path, Fault::Status(502), 1);
+    local.faults().next("POST", &path, Fault::CutBefore, 1);
+    local.faults().next("POST", &path, Fault::CutAfter, 1);
+    turn.done("Once").await;
+    assert_eq!(local.texts(CHANNEL), ["Once"]);
+    assert_eq!(writes(&local, CHANNEL), 4);
+}
+
+#[tokio::test]
+async fn a_draft_whose_creation_was_lost_is_found_again() {
+    let local = LocalDiscord::start().await;
+    let (_bot, mut turn, _) = asked(&local).await;
+    // Longer than a draft is tried for.
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 8);
+    turn.say("Draft");
+    local.wait_for_message(CHANNEL, |text| text == "Draft").await;
+    local.wait_for("giving the draft up", |local| (writes(local, CHANNEL) >= 4).then_some(())).await;
+    local.faults().clear();
+    turn.done("Draft and answer").await;
+    assert_eq!(local.texts(CHANNEL), ["Draft and answer"]);
+}
+
+#[tokio::test]
+async fn a_forbidden_channel_is_given_up_and_logged_without_the_text() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (_bot, turn, _) = asked(&local).await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50013), 9);
+    let error = turn.finish(answer("my secret diary")).await.unwrap_err().to_string();
+    assert!(error.contains("50013"), "{error}");
+    assert_eq!(writes(&local, CHANNEL), 1, "asked once");
+    let text = log.text();
+    let line = text.lines().find(|line| line.contains("cannot send an answer")).unwrap_or_else(|| panic!("no line in:\n{text}"));
+    assert!(text.contains(&CHANNEL.to_string()) && text.contains("length=15") && text.contains("hint:"), "{line}");
+    assert!(!text.contains("diary"), "{text}");
+}
+
+#[tokio::test]
+async fn discord_out_of_order_for_too_long_is_an_error_and_not_a_hang() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::with_windows(&local, Windows::default().send(Duration::from_secs(1), Duration::from_secs(2))).await;
+    local.mention(CHANNEL, ANN, "go");
+    let turn = bot.turn(&local, "go").await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Status(503), 1_000);
+    let error = turn.finish(answer("text")).await.unwrap_err().to_string();
+    assert!(error.contains("not reachable") && error.contains("503"), "{error}");
+}
+
+#[tokio::test]
+async fn a_command_is_answered_in_its_own_message_and_continues_below() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let id = local.slash(CHANNEL, ANN, "ask", Some("long please"));
+    let mut turn = bot.turn(&local, "long please").await;
+    turn.say("Working");
+    local.wait_for_message(CHANNEL, |text| text == "Working").await;
+    let text = "many words ".repeat(400);
+    turn.done(&text).await;
+    assert_eq!(local.texts(CHANNEL), split(&text, 2_000));
+    let interaction = local.interaction(id);
+    assert_eq!(interaction.acknowledged.map(|(_, kind)| kind), Some(5));
+    assert_eq!(interaction.original, Some(local.messages(CHANNEL)[0].id));
+}
+
+#[tokio::test]
+async fn a_command_is_answered_even_where_the_bot_may_not_post() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50001), 9);
+    local.faults().next("POST", "/typing", Fault::Refuse(403, 50001), 9);
+    local.slash(CHANNEL, ANN, "ask", Some("hidden"));
+    let text = "many words ".repeat(250);
+    bot.turn(&local, "hidden").await.done(&text).await;
+    assert_eq!(local.texts(CHANNEL), split(&text, 2_000));
+}
+
+#[tokio::test]
+async fn when_a_commands_token_runs_out_the_answer_goes_on_as_ordinary_messages() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::with_windows(&local, Windows::default().interaction(Duration::from_secs(3))).await;
+    let id = local.slash(CHANNEL, ANN, "ask", Some("slow"));
+    let mut turn = bot.turn(&local, "slow").await;
+    turn.say("Early");
+    local.wait_for_message(CHANNEL, |text| text == "Early").await;
+    // The agent is silent while the token runs out.
+    local.wait_for_message(CHANNEL, |text| text.contains("follows below")).await;
+    turn.done("Early and late").await;
+    assert_eq!(local.texts(CHANNEL), ["-# This takes a while: the answer follows below.", "Early and late"]);
+    assert_ne!(local.interaction(id).original, Some(local.messages(CHANNEL)[1].id));
+}

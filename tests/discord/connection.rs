@@ -1,0 +1,129 @@
+//! Logging in, losing the connection, and letting go of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aetheel::discord::{Discord, Windows};
+
+use super::desk::{Bot, Office, desk, options};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, THREAD};
+
+fn impatient() -> Windows {
+    Windows::default().reconnect(Duration::from_secs(3))
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_resumed_without_loss_or_doubling() {
+    for way in ["drop", "reset", "op 7", "op 9"] {
+        let local = LocalDiscord::start().await;
+        let bot = Bot::start(&local).await;
+        local.mention(CHANNEL, ANN, "before");
+        bot.event(&local, "before").await;
+        match way {
+            "drop" => local.faults().drop_gateway(false),
+            "reset" => local.faults().drop_gateway(true),
+            "op 7" => local.faults().ask_to_reconnect(),
+            _ => local.faults().invalidate(true),
+        }
+        local.mention(CHANNEL, ANN, "meanwhile");
+        bot.event(&local, "meanwhile").await;
+        local.wait_for("the resume", |local| (local.logins().1 >= 1).then_some(())).await;
+        local.mention(CHANNEL, ANN, "after");
+        bot.event(&local, "after").await;
+        assert_eq!(bot.office.prompts(), ["before", "meanwhile", "after"], "{way}");
+        assert_eq!(local.logins().0, 1, "{way} needs no new login");
+        bot.listening.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_replaced_and_what_was_missed_is_caught_up_with() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "before");
+    bot.event(&local, "before").await;
+    local.faults().invalidate(false);
+    local.mention(CHANNEL, ANN, "missed");
+    bot.event(&local, "missed").await;
+    assert_eq!(bot.office.prompts(), ["before", "missed"]);
+    assert_eq!(local.logins().0, 2);
+}
+
+#[tokio::test]
+async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::with_windows(&local, impatient()).await;
+    for (channel, text) in [(CHANNEL, "before"), (THREAD, "thread before")] {
+        local.mention(channel, ANN, text);
+        bot.event(&local, text).await;
+    }
+    // A reset while nothing can be reached is what makes serenity stall.
+    local.faults().refuse_gateway(true);
+    local.faults().drop_gateway(true);
+    local.wait_for("the cut", |local| (local.connections() == 0).then_some(())).await;
+    local.faults().forget_sessions();
+    local.mention(CHANNEL, ANN, "missed 1");
+    local.mention(THREAD, ANN, "missed 2");
+    local.say(CHANNEL, ANN, "not for the bot");
+    local.mention(CHANNEL, ANN, "missed 3");
+    let asked = |local: &LocalDiscord| local.requests().iter().filter(|request| request.path == "/gateway/bot").count();
+    local.wait_for("a second login attempt", |local| (asked(local) >= 2).then_some(())).await;
+    local.faults().refuse_gateway(false);
+    bot.event(&local, "missed 3").await;
+    local.mention(CHANNEL, ANN, "after");
+    bot.event(&local, "after").await;
+    assert_eq!(bot.office.prompts(), ["before", "thread before", "missed 1", "missed 2", "missed 3", "after"]);
+    let askers = bot.office.askers.lock().unwrap().clone();
+    let missed = askers.iter().rfind(|asker| asker.channel == THREAD).unwrap();
+    assert_eq!(missed.parent, Some(CHANNEL), "the gate sees a caught-up message as it would see a live one");
+    assert!(missed.guild.is_some() && !missed.roles.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_written_while_the_program_was_down_is_answered_at_start() {
+    let local = LocalDiscord::start().await;
+    let office = Arc::new(Office::default());
+    let old = local.mention(CHANNEL, ANN, "answered before");
+    office.seen.lock().unwrap().insert(CHANNEL, old);
+    local.mention(CHANNEL, ANN, "written while down");
+    local.mention(OTHER, ANN, "in a channel that never was used");
+    let bot = Bot::try_start(&local, Windows::default(), Arc::clone(&office)).await.unwrap();
+    bot.event(&local, "written while down").await;
+    assert_eq!(office.prompts(), ["written while down"]);
+}
+
+#[tokio::test]
+async fn closing_says_goodbye_to_discord() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let began = Instant::now();
+    bot.listening.close().await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    local.wait_for("the close frame", |local| local.closed_with().contains(&Some(1000)).then_some(())).await;
+    local.wait_for("the end of the connection", |local| (local.connections() == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn closing_in_the_middle_of_a_reconnect_ends_in_five_seconds() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.faults().refuse_gateway(true);
+    local.faults().drop_gateway(true);
+    local.wait_for("the cut", |local| (local.connections() == 0).then_some(())).await;
+    let began = Instant::now();
+    bot.listening.close().await;
+    assert!(began.elapsed() <= Duration::from_millis(5_500), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn giving_up_while_discord_cannot_be_reached_leaves_nothing_behind() {
+    let local = LocalDiscord::start().await;
+    local.faults().refuse_gateway(true);
+    let discord = Discord::connect(options(&local, Windows::default())).await.unwrap();
+    let office = Arc::new(Office::default());
+    let listen = discord.listen(desk(&office));
+    assert!(tokio::time::timeout(Duration::from_secs(2), listen).await.is_err(), "ready without a gateway");
+    local.faults().refuse_gateway(false);
+    let login = local.wait_for("a login nobody wants", |local| (local.logins().0 > 0).then_some(()));
+    assert!(tokio::time::timeout(Duration::from_secs(7), login).await.is_err(), "it still tries");
+}

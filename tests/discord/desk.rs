@@ -1,0 +1,225 @@
+//! A dispatcher that only takes notes, and a bot in front of it.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::{EventKind, Text, ToolEnd, ToolStart, ToolStatus};
+use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, Options, Seen, StartError, Windows};
+use aetheel::dispatch::{Answer, Outlet, Reply};
+use aetheel::event::{Event, Lane, NewEvent, Sequence};
+use aetheel::fold::Transcript;
+use aetheel::redact::Redactor;
+
+use crate::support::discord::{LIMIT, LocalDiscord, TOKEN};
+
+/// Takes notes of everything.
+#[derive(Default)]
+pub struct Office {
+    pub events: Mutex<Vec<NewEvent>>,
+    pub askers: Mutex<Vec<Asker>>,
+    pub stops: Mutex<Vec<Lane>>,
+    pub resets: Mutex<Vec<Lane>>,
+    pub seen: Mutex<HashMap<u64, u64>>,
+    /// What every prompt is refused with.
+    pub refusal: Mutex<Option<String>>,
+    /// What nobody is let in with.
+    pub shut: Mutex<Option<String>>,
+    blocked: Mutex<bool>,
+    unblocked: Condvar,
+}
+
+impl Office {
+    pub fn prompts(&self) -> Vec<String> {
+        self.events.lock().unwrap().iter().map(|event| event.prompt.clone()).collect()
+    }
+
+    /// Every `submit` waits until this is taken back.
+    pub fn block(&self, block: bool) {
+        *self.blocked.lock().unwrap() = block;
+        self.unblocked.notify_all();
+    }
+}
+
+impl Intake for Office {
+    fn submit(&self, event: NewEvent) -> Result<Sequence, String> {
+        let _free = self.unblocked.wait_while(self.blocked.lock().unwrap(), |blocked| *blocked).unwrap();
+        if let Some(text) = self.refusal.lock().unwrap().clone() {
+            return Err(text);
+        }
+        let mut events = self.events.lock().unwrap();
+        events.push(event);
+        Ok(events.len() as Sequence)
+    }
+
+    fn stop(&self, lane: &Lane) -> bool {
+        self.stops.lock().unwrap().push(lane.clone());
+        true
+    }
+
+    fn reset(&self, lane: &Lane) -> Result<bool, String> {
+        self.resets.lock().unwrap().push(lane.clone());
+        Ok(true)
+    }
+}
+
+impl Gate for Office {
+    fn admit(&self, asker: &Asker) -> Result<(), String> {
+        self.askers.lock().unwrap().push(asker.clone());
+        self.shut.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+}
+
+impl Seen for Office {
+    fn last(&self, channel: u64) -> Option<u64> {
+        self.seen.lock().unwrap().get(&channel).copied()
+    }
+
+    fn channels(&self) -> Vec<(u64, u64)> {
+        self.seen.lock().unwrap().iter().map(|(channel, message)| (*channel, *message)).collect()
+    }
+
+    fn saw(&self, channel: u64, message: u64) {
+        let mut seen = self.seen.lock().unwrap();
+        let last = seen.entry(channel).or_default();
+        *last = message.max(*last);
+    }
+}
+
+/// A bot that is ready.
+pub struct Bot {
+    pub discord: Discord,
+    pub office: Arc<Office>,
+    pub listening: Listening,
+}
+
+pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
+    Options {
+        token: TOKEN.to_owned().into(),
+        api_base: local.url().to_owned(),
+        command_alias: Some("claude".to_owned()),
+        redactor: Redactor::default(),
+        windows,
+    }
+}
+
+pub fn desk(office: &Arc<Office>) -> Desk {
+    Desk { intake: Arc::clone(office) as _, gate: Arc::clone(office) as _, seen: Arc::clone(office) as _ }
+}
+
+impl Bot {
+    pub async fn start(local: &LocalDiscord) -> Self {
+        Self::try_start(local, Windows::default(), Arc::default()).await.expect("the bot starts")
+    }
+
+    pub async fn with_windows(local: &LocalDiscord, windows: Windows) -> Self {
+        Self::try_start(local, windows, Arc::default()).await.expect("the bot starts")
+    }
+
+    pub async fn try_start(local: &LocalDiscord, windows: Windows, office: Arc<Office>) -> Result<Self, StartError> {
+        let discord = Discord::connect(options(local, windows)).await?;
+        let listening = tokio::time::timeout(LIMIT, discord.listen(desk(&office))).await.expect("ready in time")?;
+        Ok(Self { discord, office, listening })
+    }
+
+    /// Waits for the event with this prompt and opens its answer.
+    pub async fn turn(&self, local: &LocalDiscord, prompt: &str) -> Turn {
+        let event = self.event(local, prompt).await;
+        Turn { reply: self.discord.open(&event), transcript: Transcript::default() }
+    }
+
+    pub async fn event(&self, local: &LocalDiscord, prompt: &str) -> Event {
+        let office = &self.office;
+        let find = |_: &LocalDiscord| office.events.lock().unwrap().iter().find(|event| event.prompt == prompt).cloned();
+        let NewEvent { kind, lane, origin, author, prompt } = local.wait_for(&format!("the prompt {prompt:?}"), find).await;
+        Event { sequence: 1, accepted_ms: 0, kind, lane, origin, author, prompt }
+    }
+}
+
+/// A turn whose agent is the test.
+pub struct Turn {
+    reply: Box<dyn Reply>,
+    transcript: Transcript,
+}
+
+impl Turn {
+    pub fn say(&mut self, text: &str) {
+        self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false }));
+    }
+
+    pub fn say_instead(&mut self, text: &str) {
+        self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: true }));
+    }
+
+    pub fn tool(&mut self, name: &str, title: &str) {
+        self.tell(EventKind::ToolStart(ToolStart {
+            id: "t1".to_owned(),
+            parent: None,
+            kind: "bash".to_owned(),
+            native_name: name.to_owned(),
+            title: title.to_owned(),
+            target: None,
+            input: "{}".to_owned(),
+        }));
+    }
+
+    pub fn tool_done(&mut self) {
+        let end = ToolEnd { id: "t1".to_owned(), status: ToolStatus::Ok, output: None, exit_code: None, diffs: Vec::new() };
+        self.tell(EventKind::ToolEnd(end));
+    }
+
+    fn tell(&mut self, event: EventKind) {
+        self.transcript.apply(&event);
+        self.reply.update(&event, &self.transcript);
+    }
+
+    pub async fn done(self, text: &str) {
+        self.finish(answer(text)).await.expect("delivered");
+    }
+
+    pub async fn finish(self, answer: Answer) -> Result<(), aetheel::dispatch::DeliveryError> {
+        tokio::time::timeout(LIMIT * 3, self.reply.finish(answer)).await.expect("delivered or refused in time")
+    }
+}
+
+pub fn answer(text: &str) -> Answer {
+    Answer {
+        text: text.to_owned(),
+        failure: None,
+        notices: Vec::new(),
+        backend: "demo".to_owned(),
+        detail: None,
+        usage: None,
+        took: Duration::from_secs(1),
+    }
+}
+
+/// Everything logged on this thread while it lives.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing::Level::INFO).with_writer(move || writer.clone()).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

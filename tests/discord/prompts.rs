@@ -1,0 +1,212 @@
+//! Who is heard, and what of it becomes a prompt.
+
+use std::time::Duration;
+
+use aetheel::discord::{Discord, Windows};
+use aetheel::event::{EventKind, Lane, Origin};
+
+use super::desk::{Bot, options};
+use crate::support::discord::{ANN, BOT, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, OTHER, OTHER_BOT, OWNER, ROLE, THREAD};
+
+#[tokio::test]
+async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let id = local.mention(CHANNEL, ANN, &format!("tell <@{OWNER}> of <@&{ROLE}> in <#{OTHER}>"));
+    let event = bot.event(&local, "tell @olga of @crew in #other").await;
+    assert_eq!(event.kind, EventKind::Message);
+    assert_eq!(event.lane, Lane::Channel(CHANNEL));
+    assert_eq!(event.origin, Origin::Message { channel: CHANNEL, message: id });
+    assert_eq!(event.author.as_deref(), Some("ann"));
+    let asker = bot.office.askers.lock().unwrap()[0].clone();
+    assert_eq!((asker.user, asker.guild, asker.parent, asker.roles, asker.owner), (ANN, Some(GUILD), None, vec![ROLE], false));
+    assert_eq!(bot.office.seen.lock().unwrap()[&CHANNEL], id);
+}
+
+#[tokio::test]
+async fn direct_messages_replies_and_threads_are_heard() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.say(DIRECT, ANN, "in private");
+    bot.event(&local, "in private").await;
+    local.mention(CHANNEL, OWNER, "first");
+    bot.turn(&local, "first").await.done("An answer").await;
+    let answer = local.messages(CHANNEL)[0].id;
+    local.reply(answer, ANN, &format!("<@{BOT}> and then"));
+    bot.event(&local, "and then").await;
+    local.mention(THREAD, ANN, "in a thread");
+    bot.event(&local, "in a thread").await;
+    let askers = bot.office.askers.lock().unwrap().clone();
+    let seen: Vec<_> = askers.iter().map(|asker| (asker.channel, asker.parent, asker.guild, asker.owner)).collect();
+    assert_eq!(
+        seen,
+        [
+            (DIRECT, None, None, false),
+            (CHANNEL, None, Some(GUILD), true),
+            (CHANNEL, None, Some(GUILD), false),
+            (THREAD, Some(CHANNEL), Some(GUILD), false),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn bots_webhooks_itself_and_talk_among_others_are_ignored() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, OTHER_BOT, "I am a bot");
+    local.mention(CHANNEL, BOT, "I am you");
+    local.webhook(CHANNEL, &format!("<@{BOT}> I am a webhook"));
+    local.say(CHANNEL, ANN, "nice weather");
+    local.say(CHANNEL, ANN, "@everyone look");
+    local.mention(CHANNEL, ANN, "hello");
+    bot.event(&local, "hello").await;
+    assert_eq!(bot.office.prompts(), ["hello"]);
+    assert!(local.texts(CHANNEL).is_empty());
+}
+
+#[tokio::test]
+async fn a_mention_without_words_gets_a_hint() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let id = local.mention(CHANNEL, ANN, " ");
+    let hint = local.wait_for_message(CHANNEL, |text| text.contains("/ask")).await;
+    assert_eq!(hint.reply_to, Some(id));
+    assert!(bot.office.prompts().is_empty());
+}
+
+#[tokio::test]
+async fn a_message_told_twice_is_one_prompt_and_order_is_kept() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let first = local.mention(CHANNEL, ANN, "0");
+    let wanted: Vec<String> = (0..60).map(|number| number.to_string()).collect();
+    for number in &wanted[1..] {
+        local.repeat(first);
+        local.mention(CHANNEL, ANN, number);
+    }
+    bot.event(&local, "59").await;
+    assert_eq!(bot.office.prompts(), wanted);
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_gets_silence_for_a_message_and_a_private_word_for_a_command() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    *bot.office.shut.lock().unwrap() = Some("not on the list".to_owned());
+    local.mention(CHANNEL, ANN, "let me in");
+    let id = local.slash(CHANNEL, ANN, "ask", Some("let me in"));
+    let word = local.wait_for_message(CHANNEL, |text| text.contains("may not use me")).await;
+    assert!(word.ephemeral);
+    assert_eq!(local.interaction(id).acknowledged.map(|(_, kind)| kind), Some(4));
+    assert_eq!(local.messages(CHANNEL).len(), 1);
+    assert!(bot.office.prompts().is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_prompt_is_told_once_in_a_while_in_a_channel() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    *bot.office.refusal.lock().unwrap() = Some("I am busy, try again later.".to_owned());
+    for number in 0..5 {
+        local.mention(CHANNEL, ANN, &number.to_string());
+    }
+    local.mention(OTHER, ANN, "elsewhere");
+    local.wait_for_message(OTHER, |text| text.contains("busy")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("busy")).await;
+    assert_eq!(local.texts(CHANNEL).len(), 1);
+    // A command waits for its answer: it always gets one.
+    for number in 0..2 {
+        let id = local.slash(CHANNEL, ANN, "ask", Some(&format!("command {number}")));
+        let told = |local: &LocalDiscord| {
+            let original = local.interaction(id).original?;
+            local.messages(CHANNEL).into_iter().find(|message| message.id == original && message.content.contains("busy"))
+        };
+        local.wait_for("the refusal of a command", told).await;
+    }
+}
+
+#[tokio::test]
+async fn prompts_are_turned_away_while_shutting_down() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    bot.listening.stop_intake();
+    local.mention(CHANNEL, ANN, "one more");
+    local.wait_for_message(CHANNEL, |text| text.contains("shutting down")).await;
+    assert!(bot.office.prompts().is_empty());
+}
+
+#[tokio::test]
+async fn commands_ask_reset_and_stop_under_both_names() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.slash(CHANNEL, ANN, "claude", Some(" by the other name "));
+    let event = bot.event(&local, "by the other name").await;
+    assert!(matches!(event.origin, Origin::Interaction { channel: CHANNEL, .. }));
+    local.slash(THREAD, ANN, "claude-reset", None);
+    local.wait_for_message(THREAD, |text| text.contains("new conversation")).await;
+    local.slash(CHANNEL, ANN, "reset", None);
+    local.wait_for_message(CHANNEL, |text| text.contains("new conversation")).await;
+    local.slash(CHANNEL, ANN, "stop", None);
+    local.wait_for_message(CHANNEL, |text| text == "Stopped.").await;
+    local.slash(CHANNEL, ANN, "forgotten", None);
+    assert!(local.wait_for_message(CHANNEL, |text| text.contains("do not know this command")).await.ephemeral);
+    assert_eq!(*bot.office.resets.lock().unwrap(), [Lane::Channel(THREAD), Lane::Channel(CHANNEL)]);
+    assert_eq!(*bot.office.stops.lock().unwrap(), [Lane::Channel(CHANNEL)]);
+    let askers = bot.office.askers.lock().unwrap();
+    assert!(askers.iter().any(|asker| asker.channel == THREAD && asker.parent == Some(CHANNEL)), "{askers:?}");
+}
+
+#[tokio::test]
+async fn commands_are_registered_at_once_and_only_when_they_changed() {
+    let local = LocalDiscord::start().await;
+    let puts = |local: &LocalDiscord| local.requests().iter().filter(|request| request.method == "PUT").count();
+    Discord::connect(options(&local, Windows::default())).await.unwrap();
+    let registered = local.commands();
+    let names: Vec<&str> = registered.as_array().unwrap().iter().filter_map(|command| command["name"].as_str()).collect();
+    assert_eq!(names, ["ask", "reset", "stop", "claude", "claude-reset"]);
+    Discord::connect(options(&local, Windows::default())).await.unwrap();
+    assert_eq!(puts(&local), 1, "nothing changed");
+    let mut without = options(&local, Windows::default());
+    without.command_alias = None;
+    Discord::connect(without).await.unwrap();
+    assert_eq!(puts(&local), 2);
+    assert_eq!(local.commands().as_array().unwrap().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_is_acknowledged_in_time_while_everything_else_is_slow() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    bot.office.block(true);
+    local.faults().next("POST", "/typing", Fault::Slow(Duration::from_secs(10)), 100);
+    local.faults().next("POST", "/messages", Fault::Slow(Duration::from_secs(10)), 100);
+    for number in 0..20 {
+        local.mention(CHANNEL, ANN, &format!("load {number}"));
+    }
+    let id = local.slash(OTHER, ANN, "ask", Some("am I heard?"));
+    let (at, kind) = local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+    assert_eq!(kind, 5);
+    assert!(at - local.interaction(id).used < Duration::from_secs(2), "{:?}", at - local.interaction(id).used);
+    assert!(bot.office.prompts().is_empty(), "the dispatcher was blocked all the time");
+    bot.office.block(false);
+    bot.event(&local, "am I heard?").await;
+}
+
+#[tokio::test]
+async fn an_acknowledgement_that_came_too_late_still_brings_an_answer() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.faults().next("POST", "/callback", Fault::Status(500), 20);
+    local.slash(CHANNEL, ANN, "ask", Some("late"));
+    bot.turn(&local, "late").await.done("Better late than never").await;
+    assert_eq!(local.texts(CHANNEL), ["Better late than never"]);
+}
+
+#[tokio::test]
+async fn messages_in_a_form_serenity_does_not_know_are_read_all_the_same() {
+    let local = LocalDiscord::start().await;
+    local.faults().strange_messages();
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "can you read this?");
+    bot.event(&local, "can you read this?").await;
+}

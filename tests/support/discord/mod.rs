@@ -1,0 +1,306 @@
+//! A Discord on loopback: the HTTP interface and the gateway, with rate limits and faults.
+//!
+//! Every request is checked against Discord's own description and a few rules it does not hold (nobody is pinged, every
+//! message has a nonce, none is too long); what does not fit fails the test when the [`LocalDiscord`] is dropped. All
+//! of it is reachable by address, so the real program can be pointed at it: `DISCORD_API_BASE` is [`LocalDiscord::url`],
+//! `DISCORD_BOT_TOKEN` is [`TOKEN`].
+#![allow(dead_code)] // several test modules use parts of it
+
+mod faults;
+mod gateway;
+mod rest;
+mod schema;
+mod state;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use faults::Fault;
+pub use state::{ANN, BOT, CHANNEL, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN};
+use state::{Control, State};
+
+/// A limit for everything a test waits for; generous, because the machine may be busy.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+struct World {
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+}
+
+impl World {
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.state.lock().expect("no panic under this lock"))
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+}
+
+/// A Discord of one guild with two channels and a thread, a person ([`ANN`]), the application's owner and another bot.
+pub struct LocalDiscord {
+    world: Arc<World>,
+    url: String,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl LocalDiscord {
+    /// Starts one on free ports.
+    pub async fn start() -> Self {
+        let http = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", http.local_addr().expect("an address"));
+        let gateway = format!("ws://{}", socket.local_addr().expect("an address"));
+        let world = Arc::new(World { state: Mutex::new(State::new(gateway)), changed: watch::channel(0).0 });
+        let router = axum::Router::new().fallback(rest::handle).with_state(Arc::clone(&world));
+        let tasks = vec![
+            tokio::spawn(async move { axum::serve(http, router).await.expect("serves") }),
+            tokio::spawn(gateway::serve(Arc::clone(&world), socket)),
+        ];
+        Self { world, url, tasks }
+    }
+
+    /// The value for `DISCORD_API_BASE`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Somebody writes; returns the message's id.
+    pub fn say(&self, channel: u64, user: u64, text: &str) -> u64 {
+        self.write(channel, user, text, None, false)
+    }
+
+    /// Somebody writes to the bot.
+    pub fn mention(&self, channel: u64, user: u64, text: &str) -> u64 {
+        self.say(channel, user, &format!("<@{BOT}> {text}"))
+    }
+
+    /// Somebody replies to a message.
+    pub fn reply(&self, to: u64, user: u64, text: &str) -> u64 {
+        let channel = self.world.with(|state| state.messages[&to].channel);
+        self.write(channel, user, text, Some(to), false)
+    }
+
+    /// A webhook writes.
+    pub fn webhook(&self, channel: u64, text: &str) -> u64 {
+        self.write(channel, ANN, text, None, true)
+    }
+
+    fn write(&self, channel: u64, user: u64, text: &str, reply_to: Option<u64>, webhook: bool) -> u64 {
+        let id = self.world.with(|state| {
+            let id = state.post(channel, user, text, reply_to).id;
+            state.messages.get_mut(&id).expect("just posted").webhook = webhook;
+            let message = state.messages[&id].clone();
+            let event = state.message_json(&message, true);
+            state.dispatch("MESSAGE_CREATE", &event);
+            id
+        });
+        self.world.tell();
+        id
+    }
+
+    /// Sends a message's event once more, as Discord sometimes does.
+    pub fn repeat(&self, message: u64) {
+        self.world.with(|state| {
+            let message = state.messages[&message].clone();
+            let event = state.message_json(&message, true);
+            state.dispatch("MESSAGE_CREATE", &event);
+        });
+    }
+
+    /// Somebody uses a slash command; returns the interaction's id.
+    pub fn slash(&self, channel: u64, user: u64, name: &str, prompt: Option<&str>) -> u64 {
+        let id = self.world.with(|state| {
+            let event = rest::slash_json(state, channel, user, name, prompt);
+            state.dispatch("INTERACTION_CREATE", &event);
+            event["id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
+        });
+        self.world.tell();
+        id
+    }
+
+    /// Deletes a message as a moderator would.
+    pub fn delete(&self, message: u64) {
+        self.world.with(|state| state.messages.get_mut(&message).expect("a message").deleted = true);
+        self.world.tell();
+    }
+
+    /// The bot's messages in a channel, oldest first, without deleted ones.
+    pub fn messages(&self, channel: u64) -> Vec<Message> {
+        self.world.with(|state| {
+            let of_bot = |message: &&Message| message.channel == channel && message.author == BOT && !message.deleted;
+            state.messages.values().filter(of_bot).cloned().collect()
+        })
+    }
+
+    /// What those messages say.
+    pub fn texts(&self, channel: u64) -> Vec<String> {
+        self.messages(channel).into_iter().map(|message| message.content).collect()
+    }
+
+    /// How many typing calls a channel had.
+    pub fn typing(&self, channel: u64) -> Vec<std::time::Instant> {
+        self.world.with(|state| state.typing.iter().filter(|(at, _)| *at == channel).map(|(_, when)| *when).collect())
+    }
+
+    /// Every request so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.world.with(|state| state.requests.clone())
+    }
+
+    /// A slash command's fate.
+    pub fn interaction(&self, id: u64) -> Interaction {
+        self.world.with(|state| state.interactions.iter().find(|known| known.id == id).cloned().expect("an interaction"))
+    }
+
+    /// The registered commands.
+    pub fn commands(&self) -> Value {
+        self.world.with(|state| state.commands.clone())
+    }
+
+    /// How often the bot logged in, and how often it resumed.
+    pub fn logins(&self) -> (usize, usize) {
+        self.world.with(|state| (state.gateway.identified, state.gateway.resumed))
+    }
+
+    /// Close codes of connections that the bot closed; none where it just vanished.
+    pub fn closed_with(&self) -> Vec<Option<u16>> {
+        self.world.with(|state| state.gateway.closed_with.clone())
+    }
+
+    /// Open gateway connections.
+    pub fn connections(&self) -> usize {
+        self.world.with(|state| state.gateway.connections.len())
+    }
+
+    /// Things to break.
+    pub fn faults(&self) -> Faults<'_> {
+        Faults { world: &self.world }
+    }
+
+    /// Waits until `found` finds something, and fails with what there was after [`LIMIT`].
+    pub async fn wait_for<T>(&self, what: &str, mut found: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut changed = self.world.changed.subscribe();
+        let wait = async {
+            loop {
+                if let Some(value) = found(self) {
+                    return value;
+                }
+                // Some conditions lie outside of this Discord: look again now and then.
+                let _ = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
+            }
+        };
+        match tokio::time::timeout(LIMIT, wait).await {
+            Ok(value) => value,
+            Err(_) => panic!("waited in vain for {what}\n{}", self.story()),
+        }
+    }
+
+    /// Waits for a message of the bot's that says the right thing.
+    pub async fn wait_for_message(&self, channel: u64, says: impl Fn(&str) -> bool) -> Message {
+        self.wait_for("a message", |discord| discord.messages(channel).into_iter().find(|message| says(&message.content))).await
+    }
+
+    fn story(&self) -> String {
+        self.world.with(|state| {
+            let mut story = String::new();
+            for message in state.messages.values() {
+                story.push_str(&format!("  message {} in {} by {}: {:?}\n", message.id, message.channel, message.author, message.content));
+            }
+            for request in &state.requests {
+                story.push_str(&format!("  {} {} {}\n", request.status, request.method, request.path));
+            }
+            story
+        })
+    }
+}
+
+impl Drop for LocalDiscord {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        let (violations, limited) = self.world.with(|state| {
+            let limited: Vec<String> =
+                state.requests.iter().filter(|request| request.limited).map(|r| format!("{} {}", r.method, r.path)).collect();
+            (state.violations.clone(), limited)
+        });
+        if !std::thread::panicking() {
+            assert!(violations.is_empty(), "requests that Discord would not take:\n{}", violations.join("\n"));
+            assert!(limited.is_empty(), "requests beyond a rate limit that was told:\n{}", limited.join("\n"));
+        }
+    }
+}
+
+/// Things to break.
+pub struct Faults<'a> {
+    world: &'a World,
+}
+
+impl Faults<'_> {
+    /// The next `times` requests with this method and this in their path suffer `fault`.
+    pub fn next(&self, method: &'static str, path: &str, fault: Fault, times: usize) {
+        self.world.with(|state| state.faults.push(faults::Rule { method, path: path.to_owned(), fault, left: times }));
+    }
+
+    /// No more faults of requests.
+    pub fn clear(&self) {
+        self.world.with(|state| state.faults.clear());
+    }
+
+    /// So many requests of a route in so much time: `POST messages`, `PATCH message`, `POST typing`.
+    pub fn limit(&self, route: &'static str, most: u32, span: Duration) {
+        self.world.with(|state| state.limits.insert(route, (most, span)));
+    }
+
+    /// The bot's token is refused, or taken again.
+    pub fn refuse_token(&self, refuse: bool) {
+        self.world.with(|state| state.token_refused = refuse);
+    }
+
+    /// The next logins are closed with this code.
+    pub fn close_logins_with(&self, code: u16) {
+        self.world.with(|state| state.gateway.close_identify = Some(code));
+    }
+
+    /// Events come in a form that serenity does not know.
+    pub fn strange_messages(&self) {
+        self.world.with(|state| state.strange = true);
+    }
+
+    /// New gateway connections are refused, or taken again.
+    pub fn refuse_gateway(&self, refuse: bool) {
+        self.world.with(|state| state.gateway.refuse = refuse);
+    }
+
+    /// All gateway connections vanish, without a word or with a reset.
+    pub fn drop_gateway(&self, reset: bool) {
+        self.control(|| if reset { Control::Reset } else { Control::Drop });
+    }
+
+    /// Asks all connections to reconnect (op 7).
+    pub fn ask_to_reconnect(&self) {
+        self.control(|| Control::Send(json!({"op": 7, "s": null, "t": null, "d": null})));
+    }
+
+    /// Invalidates all sessions (op 9).
+    pub fn invalidate(&self, resumable: bool) {
+        if !resumable {
+            self.forget_sessions();
+        }
+        self.control(|| Control::Send(json!({"op": 9, "s": null, "t": null, "d": resumable})));
+    }
+
+    /// Sessions cannot be resumed any more.
+    pub fn forget_sessions(&self) {
+        self.world.with(|state| state.gateway.sessions.clear());
+    }
+
+    fn control(&self, control: impl Fn() -> Control) {
+        self.world.with(|state| state.gateway.connections.iter().for_each(|connection| drop(connection.send(control()))));
+        self.world.tell();
+    }
+}

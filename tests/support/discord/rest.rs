@@ -1,0 +1,354 @@
+//! The HTTP half: every request is checked, counted against a rate limit, perhaps spoiled, and then done.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
+use serde_json::{Value, json};
+
+use super::faults::{self, Fault};
+use super::state::{
+    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OWNER, Request, State, TOKEN, Window, channel_json, member_json, user_json,
+};
+use super::{World, schema};
+
+/// Discord waits so long for the acknowledgement of an interaction.
+const ACK: Duration = Duration::from_secs(3);
+
+type Outcome = (u16, Value);
+
+pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
+    let path = uri.path().trim_start_matches("/api/v10").replace("%40", "@");
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let parsed: Option<Value> = if body.is_empty() { None } else { serde_json::from_slice(&body).ok() };
+    let found = violations(&method, uri.path(), &segments, &headers, &body, parsed.as_ref());
+    let (answer, extra, slow) = world.with(|state| {
+        let fault = faults::take(&mut state.faults, method.as_str(), &path);
+        let call =
+            Call { method: method.as_str(), segments: &segments, query: uri.query().unwrap_or_default(), body: parsed.unwrap_or_default() };
+        let mut extra = Vec::new();
+        let mut cut = false;
+        let mut slow = Duration::ZERO;
+        let mut limited = false;
+        let outcome = if !found.is_empty() {
+            let outcome = (400, json!({"code": 50035, "message": found.join("; ")}));
+            state.violations.extend(found);
+            outcome
+        } else if headers.get("authorization").is_none_or(|value| value != &format!("Bot {TOKEN}")) || state.token_refused {
+            (401, json!({"code": 0, "message": "401: Unauthorized"}))
+        } else {
+            match fault {
+                Some(Fault::Status(status)) => (status, json!({"code": 0, "message": "a fault"})),
+                Some(Fault::Refuse(status, code)) => (status, json!({"code": code, "message": "a fault"})),
+                Some(Fault::CutBefore) => {
+                    cut = true;
+                    (200, Value::Null)
+                }
+                Some(Fault::Limit { retry_after, global }) => {
+                    extra.push(("retry-after", format!("{}", retry_after.ceil())));
+                    extra.push(("x-ratelimit-scope", if global { "global" } else { "user" }.to_owned()));
+                    if global {
+                        extra.push(("x-ratelimit-global", "true".to_owned()));
+                    }
+                    (429, json!({"message": "You are being rate limited.", "retry_after": retry_after, "global": global, "code": 0}))
+                }
+                other => match count(state, &call, &mut extra) {
+                    Some(retry_after) => {
+                        limited = true;
+                        (429, json!({"message": "You are being rate limited.", "retry_after": retry_after, "global": false, "code": 0}))
+                    }
+                    None => {
+                        cut = matches!(other, Some(Fault::CutAfter));
+                        if let Some(Fault::Slow(by)) = other {
+                            slow = by;
+                        }
+                        done(state, &call)
+                    }
+                },
+            }
+        };
+        let status = if cut { 0 } else { outcome.0 };
+        state.requests.push(Request { at: Instant::now(), method: method.to_string(), path: path.clone(), status, limited });
+        (if cut { None } else { Some(outcome) }, extra, slow)
+    });
+    world.tell();
+    tokio::time::sleep(slow).await;
+    respond(answer, extra)
+}
+
+struct Call<'a> {
+    method: &'a str,
+    segments: &'a [&'a str],
+    query: &'a str,
+    body: Value,
+}
+
+fn respond(answer: Option<Outcome>, extra: Vec<(&'static str, String)>) -> Response<Body> {
+    let mut response = Response::builder().header("content-type", "application/json");
+    for (name, value) in extra {
+        response = response.header(name, value);
+    }
+    let Some((status, value)) = answer else {
+        // A body that breaks off makes the server cut the connection.
+        let broken = futures_util::stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });
+        return response.header("content-length", 1_000).body(Body::from_stream(broken)).expect("a response");
+    };
+    let body = if status == 204 { Body::empty() } else { Body::from(value.to_string()) };
+    response.status(StatusCode::from_u16(status).expect("a status")).body(body).expect("a response")
+}
+
+/// The description of Discord, and the rules it does not hold.
+fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMap, raw: &Bytes, body: Option<&Value>) -> Vec<String> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut found = Vec::new();
+    if !path.starts_with("/api/v10/") {
+        found.push(format!("{path} is not below /api/v10"));
+        return found;
+    }
+    let agent = header("user-agent");
+    if !(agent.starts_with("DiscordBot (http") && agent.contains(", ") && agent.contains(')')) {
+        found.push(format!("the user agent {agent:?} is not `DiscordBot (url, version)`"));
+    }
+    if !header("authorization").starts_with("Bot ") {
+        found.push(format!("{method} {path} has no bot authorization"));
+    }
+    if !raw.is_empty() && (body.is_none() || header("content-type") != "application/json") {
+        found.push(format!("{method} {path} has a body that is not JSON or not said to be"));
+    }
+    found.extend(schema::faults(method.as_str(), segments, body));
+    let Some(body) = body.filter(|body| body.is_object()) else { return found };
+    let message = match segments {
+        ["channels", _, "messages", ..] | ["webhooks", ..] => body,
+        ["interactions", ..] => &body["data"],
+        _ => return found,
+    };
+    if message["allowed_mentions"] != json!({"parse": []}) {
+        found.push(format!("{method} {path} could ping: {}", message["allowed_mentions"]));
+    }
+    if message["content"].as_str().is_some_and(|text| text.chars().count() > 2_000) {
+        found.push(format!("{method} {path} is longer than 2000 characters"));
+    }
+    if let ["channels", _, "messages"] = segments {
+        if !(message["nonce"].as_str().is_some_and(|nonce| !nonce.is_empty()) && message["enforce_nonce"] == true) {
+            found.push(format!("{method} {path} has no enforced nonce"));
+        }
+        if !message["message_reference"].is_null() && message["message_reference"]["fail_if_not_exists"] != false {
+            found.push(format!("{method} {path} fails when the message it replies to is gone"));
+        }
+    }
+    found
+}
+
+/// Counts a request against its window; returns how long to wait when that is used up.
+fn count(state: &mut State, call: &Call, extra: &mut Vec<(&'static str, String)>) -> Option<f64> {
+    let (template, major) = match call.segments {
+        ["channels", channel, "messages"] if call.method == "POST" => ("POST messages", *channel),
+        ["channels", channel, "messages", _] if call.method == "PATCH" => ("PATCH message", *channel),
+        ["channels", channel, "typing"] => ("POST typing", *channel),
+        ["interactions", ..] => return None,
+        [first, second, ..] => (*first, *second),
+        _ => return None,
+    };
+    let (most, span) = state.limits.get(template).copied().unwrap_or((20, Duration::from_secs(1)));
+    let now = Instant::now();
+    let window = state
+        .windows
+        .entry((template.to_owned(), major.to_owned()))
+        .and_modify(|window| {
+            if window.ends <= now {
+                *window = Window { left: most, ends: now + span };
+            }
+        })
+        .or_insert(Window { left: most, ends: now + span });
+    let reset = (window.ends - now).as_secs_f64();
+    extra.push(("x-ratelimit-limit", most.to_string()));
+    extra.push(("x-ratelimit-reset-after", format!("{reset:.3}")));
+    extra.push(("x-ratelimit-bucket", format!("{:x}", template.bytes().fold(7_u64, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte)))));
+    let refused = window.left == 0;
+    window.left = window.left.saturating_sub(1);
+    extra.push(("x-ratelimit-remaining", window.left.to_string()));
+    refused.then(|| {
+        extra.push(("retry-after", reset.ceil().to_string()));
+        extra.push(("x-ratelimit-scope", "user".to_owned()));
+        reset
+    })
+}
+
+fn done(state: &mut State, call: &Call) -> Outcome {
+    let text = call.body["content"].as_str().unwrap_or_default();
+    match (call.method, call.segments) {
+        ("GET", ["users", "@me"]) => (200, user_json(BOT)),
+        ("GET", ["applications", "@me"]) => {
+            (200, json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null}))
+        }
+        ("GET", ["gateway"]) => (200, json!({"url": state_url(state)})),
+        ("GET", ["gateway", "bot"]) => {
+            let limit = json!({"total": 1000, "remaining": state.gateway.logins_left, "reset_after": 3_600_000, "max_concurrency": 1});
+            (200, json!({"url": state_url(state), "shards": 1, "session_start_limit": limit}))
+        }
+        ("GET", ["applications", _, "commands"]) => (200, state.commands.clone()),
+        ("PUT", ["applications", _, "commands"]) => {
+            let mut commands = call.body.clone();
+            for command in commands.as_array_mut().into_iter().flatten() {
+                command["id"] = json!(state.id().to_string());
+                command["version"] = json!(state.id().to_string());
+                if command["options"] == json!([]) {
+                    command.as_object_mut().expect("an object").remove("options");
+                }
+            }
+            state.commands = commands.clone();
+            (200, commands)
+        }
+        ("GET", ["channels", channel]) => id(channel).and_then(channel_json).map_or_else(unknown_channel, |channel| (200, channel)),
+        ("GET", ["guilds", guild, "members", user]) if id(guild) == Some(GUILD) => (200, member_json(id(user).unwrap_or(0))),
+        ("POST", ["channels", channel, "typing"]) => {
+            state.typing.push((id(channel).unwrap_or(0), Instant::now()));
+            (204, Value::Null)
+        }
+        ("GET", ["channels", channel, "messages"]) => {
+            let asked = |name: &str| call.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
+            let (after, limit) = (asked("after").unwrap_or(0), asked("limit").unwrap_or(50) as usize);
+            let channel = id(channel).unwrap_or(0);
+            let page: Vec<_> = state
+                .messages
+                .values()
+                .filter(|m| m.channel == channel && m.id > after && !m.deleted && !m.ephemeral)
+                .take(limit)
+                .cloned()
+                .collect();
+            (200, page.iter().rev().map(|message| state.message_json(message, false)).collect())
+        }
+        ("POST", ["channels", channel, "messages"]) => post(state, id(channel).unwrap_or(0), call),
+        ("PATCH", ["channels", _, "messages", message]) => edit(state, id(message), text),
+        ("DELETE", ["channels", _, "messages", message]) => match id(message).and_then(|id| state.messages.get_mut(&id)) {
+            Some(message) if !message.deleted => {
+                message.deleted = true;
+                (204, Value::Null)
+            }
+            _ => unknown_message(),
+        },
+        ("POST", ["interactions", interaction, token, "callback"]) => acknowledge(state, id(interaction), token, &call.body),
+        ("PATCH", ["webhooks", _, token, "messages", "@original"]) => match interaction(state, token).map(|found| found.original) {
+            Some(Some(original)) => edit(state, Some(original), text),
+            Some(None) => unknown_message(),
+            None => expired(),
+        },
+        ("POST", ["webhooks", _, token]) => match interaction(state, token).map(|found| found.channel) {
+            Some(channel) => {
+                let message = state.post(channel, BOT, text, None);
+                (200, state.message_json(&message, false))
+            }
+            None => expired(),
+        },
+        (method, segments) => {
+            state.violations.push(format!("the local Discord does not do {method} /{}", segments.join("/")));
+            (404, json!({"code": 0, "message": "404: Not Found"}))
+        }
+    }
+}
+
+fn post(state: &mut State, channel: u64, call: &Call) -> Outcome {
+    if channel_json(channel).is_none() {
+        return unknown_channel();
+    }
+    let text = call.body["content"].as_str().unwrap_or_default();
+    if text.trim().is_empty() {
+        return (400, json!({"code": 50006, "message": "Cannot send an empty message"}));
+    }
+    let nonce = (channel, call.body["nonce"].as_str().unwrap_or_default().to_owned());
+    if let Some(known) = state.nonces.get(&nonce) {
+        let message = state.messages[known].clone();
+        return (200, state.message_json(&message, false));
+    }
+    let reply_to = call.body["message_reference"]["message_id"].as_str().and_then(id);
+    let reply_to = reply_to.filter(|id| state.messages.get(id).is_some_and(|message| !message.deleted));
+    let message = state.post(channel, BOT, text, reply_to);
+    state.nonces.insert(nonce, message.id);
+    // Discord tells the bot of its own messages too.
+    let event = state.message_json(&message, true);
+    state.dispatch("MESSAGE_CREATE", &event);
+    (200, state.message_json(&message, false))
+}
+
+fn edit(state: &mut State, message: Option<u64>, text: &str) -> Outcome {
+    let Some(message) = message.and_then(|id| state.messages.get_mut(&id)).filter(|message| !message.deleted) else {
+        return unknown_message();
+    };
+    if text.trim().is_empty() {
+        return (400, json!({"code": 50006, "message": "Cannot send an empty message"}));
+    }
+    message.content = text.to_owned();
+    message.edits.push((Instant::now(), text.to_owned()));
+    let message = message.clone();
+    let event = state.message_json(&message, true);
+    state.dispatch("MESSAGE_UPDATE", &event);
+    (200, state.message_json(&message, false))
+}
+
+fn acknowledge(state: &mut State, interaction: Option<u64>, token: &str, body: &Value) -> Outcome {
+    let Some(at) = state.interactions.iter().position(|known| Some(known.id) == interaction && known.token == token) else {
+        return (404, json!({"code": 10062, "message": "Unknown interaction"}));
+    };
+    if state.interactions[at].used.elapsed() > ACK {
+        return (404, json!({"code": 10062, "message": "Unknown interaction"}));
+    }
+    if state.interactions[at].acknowledged.is_some() {
+        return (400, json!({"code": 40060, "message": "Interaction has already been acknowledged."}));
+    }
+    let kind = body["type"].as_u64().unwrap_or(0);
+    let text = body["data"]["content"].as_str().unwrap_or_default().to_owned();
+    let channel = state.interactions[at].channel;
+    let message = state.post(channel, BOT, &text, None);
+    state.messages.get_mut(&message.id).expect("just posted").ephemeral = body["data"]["flags"].as_u64().unwrap_or(0) & 64 != 0;
+    state.interactions[at].acknowledged = Some((Instant::now(), kind));
+    state.interactions[at].original = Some(message.id);
+    (204, Value::Null)
+}
+
+fn interaction(state: &State, token: &str) -> Option<Interaction> {
+    state.interactions.iter().find(|known| known.token == token && known.used.elapsed() < Duration::from_secs(15 * 60)).cloned()
+}
+
+fn state_url(state: &State) -> String {
+    state.gateway.url.clone()
+}
+
+fn id(text: &str) -> Option<u64> {
+    text.parse().ok()
+}
+
+fn unknown_channel() -> Outcome {
+    (404, json!({"code": 10003, "message": "Unknown Channel"}))
+}
+
+fn unknown_message() -> Outcome {
+    (404, json!({"code": 10008, "message": "Unknown Message"}))
+}
+
+fn expired() -> Outcome {
+    (401, json!({"code": 50027, "message": "Invalid Webhook Token"}))
+}
+
+/// What `/ask` and the others look like when somebody uses them.
+pub(super) fn slash_json(state: &mut State, channel: u64, user: u64, name: &str, prompt: Option<&str>) -> Value {
+    let id = state.id();
+    let token = format!("interaction-token-{id}");
+    state.interactions.push(Interaction { id, token: token.clone(), channel, used: Instant::now(), acknowledged: None, original: None });
+    let options = prompt.map(|prompt| json!({"name": "prompt", "type": 3, "value": prompt}));
+    let mut value = json!({
+        "id": id.to_string(), "application_id": APPLICATION.to_string(), "type": 2, "token": token, "version": 1,
+        "channel_id": channel.to_string(), "channel": channel_json(channel), "locale": "en-US", "entitlements": [],
+        "app_permissions": "2147483647", "authorizing_integration_owners": {}, "context": 0, "attachment_size_limit": 10_485_760,
+        "data": {"id": "900", "name": name, "type": 1, "options": options.into_iter().collect::<Vec<_>>()},
+    });
+    if channel_json(channel).is_some_and(|found| found["guild_id"].is_string()) || channel == CHANNEL {
+        value["guild_id"] = json!(GUILD.to_string());
+        value["guild_locale"] = json!("en-US");
+        value["member"] = member_json(user);
+    } else {
+        value["user"] = user_json(user);
+    }
+    value
+}

@@ -1,0 +1,278 @@
+//! Everything the local Discord knows.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::faults::Rule;
+
+pub const TOKEN: &str = "MTAwMDAwMDAwMDAwMDAwMDAx.GlOcAl.loopback-token-for-the-local-discord0";
+pub const BOT: u64 = 100_000_000_000_000_001;
+pub const APPLICATION: u64 = 100_000_000_000_000_002;
+pub const OWNER: u64 = 100_000_000_000_000_003;
+pub const ANN: u64 = 100_000_000_000_000_004;
+pub const GUILD: u64 = 100_000_000_000_000_005;
+pub const CHANNEL: u64 = 100_000_000_000_000_006;
+pub const OTHER: u64 = 100_000_000_000_000_007;
+/// A thread of `CHANNEL`.
+pub const THREAD: u64 = 100_000_000_000_000_008;
+/// Ann's direct messages with the bot.
+pub const DIRECT: u64 = 100_000_000_000_000_009;
+pub const OTHER_BOT: u64 = 100_000_000_000_000_010;
+/// A role that Ann has.
+pub const ROLE: u64 = 100_000_000_000_000_011;
+
+/// A message.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub id: u64,
+    pub channel: u64,
+    pub author: u64,
+    pub content: String,
+    pub reply_to: Option<u64>,
+    pub webhook: bool,
+    pub ephemeral: bool,
+    pub deleted: bool,
+    pub created: Instant,
+    /// Every content it had after the first, and when.
+    pub edits: Vec<(Instant, String)>,
+}
+
+/// A request that arrived.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub at: Instant,
+    pub method: String,
+    pub path: String,
+    pub status: u16,
+    /// Refused by a rate limit of the local Discord's own, not by a fault that a test asked for.
+    pub limited: bool,
+}
+
+/// A slash command somebody used.
+#[derive(Clone, Debug)]
+pub struct Interaction {
+    pub id: u64,
+    pub token: String,
+    pub channel: u64,
+    pub used: Instant,
+    /// When it was acknowledged, and with which callback type.
+    pub acknowledged: Option<(Instant, u64)>,
+    /// The message that holds its answer.
+    pub original: Option<u64>,
+}
+
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) sequence: u64,
+    pub(super) events: Vec<Value>,
+    pub(super) connection: Option<mpsc::UnboundedSender<Control>>,
+}
+
+pub(super) enum Control {
+    Send(Value),
+    /// Close with this code.
+    Close(u16),
+    /// Vanish without a close frame.
+    Drop,
+    /// Vanish with a reset.
+    Reset,
+}
+
+pub(super) struct Window {
+    pub(super) left: u32,
+    pub(super) ends: Instant,
+}
+
+pub(super) struct Gateway {
+    pub(super) url: String,
+    pub(super) heartbeat: Duration,
+    pub(super) sessions: Vec<Session>,
+    pub(super) connections: Vec<mpsc::UnboundedSender<Control>>,
+    pub(super) refuse: bool,
+    pub(super) close_identify: Option<u16>,
+    pub(super) logins_left: u64,
+    pub(super) identified: usize,
+    pub(super) resumed: usize,
+    pub(super) closed_with: Vec<Option<u16>>,
+}
+
+pub(super) struct State {
+    last_id: u64,
+    pub(super) messages: BTreeMap<u64, Message>,
+    pub(super) nonces: HashMap<(u64, String), u64>,
+    pub(super) typing: Vec<(u64, Instant)>,
+    pub(super) commands: Value,
+    pub(super) requests: Vec<Request>,
+    pub(super) interactions: Vec<Interaction>,
+    pub(super) violations: Vec<String>,
+    pub(super) faults: Vec<Rule>,
+    pub(super) windows: HashMap<(String, String), Window>,
+    pub(super) limits: HashMap<&'static str, (u32, Duration)>,
+    pub(super) token_refused: bool,
+    /// A field of MESSAGE_CREATE set to a form that serenity cannot read.
+    pub(super) strange: bool,
+    pub(super) gateway: Gateway,
+}
+
+impl State {
+    pub(super) fn new(gateway: String) -> Self {
+        Self {
+            last_id: 0,
+            messages: BTreeMap::new(),
+            nonces: HashMap::new(),
+            typing: Vec::new(),
+            commands: json!([]),
+            requests: Vec::new(),
+            interactions: Vec::new(),
+            violations: Vec::new(),
+            faults: Vec::new(),
+            windows: HashMap::new(),
+            limits: HashMap::from([("POST messages", (5, Duration::from_secs(5))), ("PATCH message", (5, Duration::from_secs(5)))]),
+            token_refused: false,
+            strange: false,
+            gateway: Gateway {
+                url: gateway,
+                heartbeat: Duration::from_secs(5),
+                sessions: Vec::new(),
+                connections: Vec::new(),
+                refuse: false,
+                close_identify: None,
+                logins_left: 1_000,
+                identified: 0,
+                resumed: 0,
+                closed_with: Vec::new(),
+            },
+        }
+    }
+
+    /// A new id, as Discord makes them: time and a counter.
+    pub(super) fn id(&mut self) -> u64 {
+        let ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
+        self.last_id = (self.last_id + 1).max((ms - 1_420_070_400_000) << 22);
+        self.last_id
+    }
+
+    pub(super) fn post(&mut self, channel: u64, author: u64, content: &str, reply_to: Option<u64>) -> Message {
+        let message = Message {
+            id: self.id(),
+            channel,
+            author,
+            content: content.to_owned(),
+            reply_to,
+            webhook: false,
+            ephemeral: false,
+            deleted: false,
+            created: Instant::now(),
+            edits: Vec::new(),
+        };
+        self.messages.insert(message.id, message.clone());
+        message
+    }
+
+    /// Tells every session, connected or not, as Discord does.
+    pub(super) fn dispatch(&mut self, name: &str, data: &Value) {
+        for session in &mut self.gateway.sessions {
+            session.sequence += 1;
+            let event = json!({"op": 0, "s": session.sequence, "t": name, "d": data});
+            session.events.push(event.clone());
+            if let Some(connection) = &session.connection {
+                let _ = connection.send(Control::Send(event));
+            }
+        }
+    }
+
+    /// A message as Discord shows it; from the gateway with guild and member.
+    pub(super) fn message_json(&self, message: &Message, gateway: bool) -> Value {
+        let mentions: Vec<Value> = [BOT, OWNER, ANN, OTHER_BOT]
+            .into_iter()
+            .filter(|id| message.content.contains(&format!("<@{id}>")) || message.content.contains(&format!("<@!{id}>")))
+            .map(user_json)
+            .collect();
+        // Without the privileged intent the bot reads only what is meant for it.
+        let readable = message.author == BOT || message.channel == DIRECT || mentions.iter().any(|user| user["id"] == BOT.to_string());
+        let mut value = json!({
+            "id": message.id.to_string(), "channel_id": message.channel.to_string(), "author": user_json(message.author),
+            "content": if readable { message.content.as_str() } else { "" },
+            "timestamp": "2026-08-06T12:00:00.000000+00:00",
+            "edited_timestamp": if message.edits.is_empty() { Value::Null } else { json!("2026-08-06T12:00:01.000000+00:00") },
+            "tts": false, "mention_everyone": message.content.contains("@everyone"), "mentions": mentions, "mention_roles": [],
+            "attachments": [], "embeds": [], "pinned": false, "type": if message.reply_to.is_some() { 19 } else { 0 }, "components": [],
+            "flags": if message.ephemeral { 64 } else { 0 },
+        });
+        if message.webhook {
+            value["webhook_id"] = json!("5");
+        }
+        if let Some(original) = message.reply_to.and_then(|id| self.messages.get(&id)) {
+            let mut plain = original.clone();
+            plain.reply_to = None;
+            value["referenced_message"] = self.message_json(&plain, false);
+        }
+        if gateway && message.channel != DIRECT {
+            value["guild_id"] = json!(GUILD.to_string());
+            let mut member = member_json(message.author);
+            member.as_object_mut().expect("an object").remove("user");
+            value["member"] = member;
+        }
+        if gateway && self.strange {
+            value["pinned"] = Value::Null;
+        }
+        value
+    }
+}
+
+pub(super) fn user_json(id: u64) -> Value {
+    let (name, bot) = match id {
+        BOT => ("aetheel", true),
+        OWNER => ("olga", false),
+        ANN => ("ann", false),
+        OTHER_BOT => ("parrot", true),
+        _ => ("somebody", false),
+    };
+    json!({"id": id.to_string(), "username": name, "discriminator": "0", "global_name": null, "avatar": null, "bot": bot, "public_flags": 0})
+}
+
+pub(super) fn member_json(user: u64) -> Value {
+    json!({
+        "user": user_json(user), "nick": null, "avatar": null, "roles": if user == ANN { json!([ROLE.to_string()]) } else { json!([]) },
+        "joined_at": "2026-01-01T00:00:00.000000+00:00", "premium_since": null, "deaf": false, "mute": false, "flags": 0,
+        "pending": false, "permissions": "2147483647", "communication_disabled_until": null,
+    })
+}
+
+/// None: there is no such channel.
+pub(super) fn channel_json(id: u64) -> Option<Value> {
+    let guild = GUILD.to_string();
+    Some(match id {
+        CHANNEL | OTHER => {
+            json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": if id == CHANNEL { "general" } else { "other" }, "position": 0,
+                "permission_overwrites": [], "parent_id": "77", "nsfw": false, "flags": 0})
+        }
+        THREAD => json!({"id": id.to_string(), "type": 11, "guild_id": guild, "name": "a thread", "parent_id": CHANNEL.to_string(),
+            "owner_id": ANN.to_string(), "message_count": 1, "member_count": 1, "flags": 0, "rate_limit_per_user": 0,
+            "thread_metadata": {"archived": false, "auto_archive_duration": 1440, "archive_timestamp": "2026-01-01T00:00:00.000000+00:00", "locked": false}}),
+        DIRECT => json!({"id": id.to_string(), "type": 1, "recipients": [user_json(ANN)], "flags": 0}),
+        _ => return None,
+    })
+}
+
+pub(super) fn guild_json() -> Value {
+    json!({
+        "id": GUILD.to_string(), "name": "Loopback", "icon": null, "splash": null, "discovery_splash": null, "owner_id": OWNER.to_string(),
+        "afk_channel_id": null, "afk_timeout": 300, "verification_level": 0, "default_message_notifications": 0,
+        "explicit_content_filter": 0, "roles": [{"id": GUILD.to_string(), "name": "@everyone", "color": 0,
+            "colors": {"primary_color": 0, "secondary_color": null, "tertiary_color": null}, "hoist": false, "managed": false,
+            "mentionable": false, "permissions": "0", "position": 0, "flags": 0},
+            {"id": ROLE.to_string(), "name": "crew", "color": 0,
+            "colors": {"primary_color": 0, "secondary_color": null, "tertiary_color": null}, "hoist": false, "managed": false,
+            "mentionable": true, "permissions": "0", "position": 1, "flags": 0}],
+        "emojis": [], "features": [], "mfa_level": 0, "application_id": null, "system_channel_id": null, "system_channel_flags": 0,
+        "rules_channel_id": null, "vanity_url_code": null, "description": null, "banner": null, "premium_tier": 0,
+        "preferred_locale": "en-US", "public_updates_channel_id": null, "nsfw_level": 0, "stickers": [],
+        "premium_progress_bar_enabled": false, "joined_at": "2026-01-01T00:00:00.000000+00:00", "large": false, "unavailable": false,
+        "member_count": 3, "voice_states": [], "members": [member_json(BOT)], "channels": [channel_json(CHANNEL), channel_json(OTHER)],
+        "threads": [], "presences": [], "stage_instances": [], "guild_scheduled_events": [], "safety_alerts_channel_id": null,
+    })
+}
