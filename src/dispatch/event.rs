@@ -22,8 +22,7 @@ impl Inner {
         let span = tracing::info_span!("turn", turn = id, event = event.sequence, lane = %event.lane);
         async {
             let mut reply = self.parts.outlet.open(&event);
-            let mut answer = self.answer(&event, &id, stop, &mut *reply).await;
-            answer.text = self.parts.redactor.clean(answer.text);
+            let answer = self.answer(&event, &id, stop, &mut *reply).await.cleaned(&self.parts.redactor);
             if let Err(error) = reply.finish(answer).await {
                 tracing::error!(%error, "the answer was not delivered; it is in the recording");
             }
@@ -56,7 +55,7 @@ impl Inner {
         let (text, notices) = self.remember(result.text.clone(), notices).await;
         Answer {
             failure: wording::failure(&result.ending, self.parts.host.query_timeout, result.transcript.retry(), id),
-            detail: wording::detail(&result.ending).map(|detail| self.parts.redactor.clean(detail)),
+            detail: wording::detail(&result.ending),
             text,
             notices,
             backend: label,

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use crate::agent::{EventKind, Usage};
 use crate::event::Event;
 use crate::fold::Transcript;
+use crate::redact::Redactor;
 
 /// Where answers go.
 pub trait Outlet: Send + Sync {
@@ -44,6 +45,20 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.
     pub took: Duration,
+}
+
+impl Answer {
+    /// Returns it without secrets.
+    #[must_use]
+    pub fn cleaned(self, redactor: &Redactor) -> Self {
+        Self {
+            text: redactor.clean(self.text),
+            failure: self.failure.map(|failure| redactor.clean(failure)),
+            notices: self.notices.into_iter().map(|notice| redactor.clean(notice)).collect(),
+            detail: self.detail.map(|detail| redactor.clean(detail)),
+            ..self
+        }
+    }
 }
 
 /// An answer that could not be delivered.

@@ -22,9 +22,12 @@ fn gated() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
     let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
         let mut gate = gate.clone();
         async move {
-            tokio::select! {
-                opened = gate.wait_for(|open| *open) => drop(opened.unwrap()),
-                _ = agent.commands.recv() => return agent.exit(Exit::Signal(15), "").await,
+            let stopped = tokio::select! {
+                opened = gate.wait_for(|open| *open) => opened.is_err(),
+                _ = agent.commands.recv() => true,
+            };
+            if stopped {
+                return agent.exit(Exit::Signal(15), "").await;
             }
             agent.say(&["text ok", "done"]).await;
             agent.exit(Exit::Code(0), "").await;
