@@ -67,7 +67,7 @@ impl Gate for Door {
     fn admit(&self, asker: &Asker) -> Result<(), String> {
         let owners = if asker.owner { vec![asker.user] } else { Vec::new() };
         let request = Request {
-            author_id: asker.user,
+            author: asker.user,
             is_bot: false,
             is_webhook: false,
             is_self: false,
@@ -75,7 +75,7 @@ impl Gate for Door {
             channel: asker.channel,
             parent_channel: asker.parent,
             guild: asker.guild,
-            owner_ids: &owners,
+            owners: &owners,
         };
         match access::decide(&self.allowed, &request) {
             Access::Allowed => Ok(()),

@@ -12,10 +12,11 @@ use crate::backend::{Engine, LoadReport, Registry, RegistryOptions};
 use crate::cli::exit;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
-use crate::process::Custody;
+use crate::plain::with_causes;
+use crate::process::{Custody, Means};
 use crate::redact::Redactor;
 use crate::turn::recording::{self, Recorder};
-use crate::turn::{Backend as _, Backends as _, Host};
+use crate::turn::{Backends as _, Host};
 use crate::workspace::Workspace;
 
 /// Why nothing was started.
@@ -33,7 +34,7 @@ pub struct Ground {
     variables: HashMap<String, String>,
     pub workspace: Workspace,
     registry: Arc<Registry>,
-    custody: Arc<Custody>,
+    custody: Custody,
     findings: Findings,
 }
 
@@ -73,7 +74,9 @@ impl Ground {
         if !config.backends_dir.is_dir() {
             faults.push(format!("BACKENDS_DIR: there is no folder {}; build the backends with `make guests` or set it", config.backends_dir.display()));
         }
-        let custody = Custody::new().map(Arc::new).map_err(|error| faults.push(format!("cannot take custody of processes: {error}"))).ok();
+        let custody = Custody::new(Means::Best)
+            .map_err(|error| faults.push(format!("cannot take custody of processes: {}", with_causes(&error))))
+            .ok();
         let workspace = Workspace::open(&config.config_dir).await.map_err(|error| faults.push(format!("CONFIG_DIR: {error}"))).ok();
         let registry = match Engine::new(&config.limits, Some(&config.cache_dir)) {
             Ok(engine) => {
@@ -133,7 +136,10 @@ impl Ground {
         for warning in &self.findings.warnings {
             tracing::warn!("{warning}");
         }
-        self.custody.sweep_leftovers();
+        let leftovers = self.custody.sweep_leftovers();
+        if leftovers > 0 {
+            tracing::warn!(leftovers, "killed processes that an earlier gateway left behind");
+        }
         let limits = (&self.config).into();
         let choices = self.choices();
         let recorder = Recorder::new(self.config.recordings_dir.clone(), self.redactor.clone());
@@ -143,7 +149,7 @@ impl Ground {
             limits,
             host: self.host(),
             backends: self.registry.clone(),
-            launcher: self.custody.clone(),
+            launcher: Arc::new(self.custody.clone()),
             outlet,
             workspace: self.workspace,
             recorder: recorder.clone(),

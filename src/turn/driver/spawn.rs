@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::Driver;
 use super::files::body;
 use crate::agent::{Exit, Failure, FailureKind, Input, Spawn, SpawnFailed, Spawned};
+use crate::plain::with_causes;
 use crate::turn::recording::What;
 use crate::turn::{Launch, LaunchError, Process, plan};
 
@@ -76,7 +77,7 @@ impl Driver<'_> {
         };
         self.launcher.launch(launch).await.map_err(|error| Failure {
             kind: if matches!(error, LaunchError::NotFound(_)) { FailureKind::NotFound } else { FailureKind::Other },
-            message: full(&error),
+            message: with_causes(&error),
             retry_after_ms: None,
         })
     }
@@ -92,15 +93,4 @@ pub(super) fn last_words(stderr: &str, how: Exit) -> String {
         Exit::Unknown => "unknown exit".to_owned(),
     };
     if tail.is_empty() { format!("the agent ended without a result ({how})") } else { format!("{tail} ({how})") }
-}
-
-/// An error with its causes.
-fn full(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
