@@ -8,6 +8,8 @@ GUESTS := $(filter-out sdk,$(notdir $(patsubst %/Cargo.toml,%,$(wildcard guest-b
 GUEST_WORKSPACE := --manifest-path guest-backends/Cargo.toml --target-dir target/guests
 GUEST_TARGET := wasm32-wasip2
 BACKENDS_DIR ?= backends
+# For those who work on it, so links to private items are welcome.
+DOC := RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --no-deps --document-private-items
 
 .PHONY: help setup guests demo test check bench test-live clean
 
@@ -34,10 +36,10 @@ check: setup ## formatting, lints, documentation, dependencies: what CI insists 
 	cargo clippy --all-targets -- -D warnings
 	cargo clippy $(GUEST_WORKSPACE) --workspace --all-targets -- -D warnings
 	cargo clippy $(GUEST_WORKSPACE) --workspace --target $(GUEST_TARGET) -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
-	RUSTDOCFLAGS='-D warnings' cargo doc $(GUEST_WORKSPACE) --workspace --no-deps
-	scripts/cargo-deny check --hide-inclusion-graph bans licenses sources
-	scripts/cargo-deny --manifest-path guest-backends/Cargo.toml check --config deny.toml --hide-inclusion-graph bans licenses sources
+	$(DOC)
+	$(DOC) $(GUEST_WORKSPACE) --workspace
+	scripts/cargo-deny --log-level error check bans licenses sources
+	scripts/cargo-deny --log-level error --manifest-path guest-backends/Cargo.toml --config deny.toml check bans licenses sources
 
 bench: guests ## measure; figures and how to read them: docs/performance.md
 	cargo bench --bench '*'
