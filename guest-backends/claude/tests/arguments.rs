@@ -209,7 +209,7 @@ fn every_argument_is_declared_for_its_safety_level() {
 fn every_flag_used_was_accepted_by_the_real_agent() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude");
     let accepted: Vec<String> = Fixture::all(&folder).into_iter().flat_map(|fixture| fixture.argv).collect();
-    // Recorded, but in runs too large or too many to keep here: preset ids, forks, turn limits with a stream.
+    // Tried with the same version in runs that are not kept here.
     let elsewhere = ["--session-id", "--fork-session", "--permission-mode"];
     let descriptor: Json = serde_json::from_str(&Backend::describe()).unwrap();
     for flag in descriptor["programs"][0].list("flags") {
