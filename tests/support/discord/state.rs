@@ -172,6 +172,15 @@ impl State {
         message
     }
 
+    pub(super) fn post_earlier(&mut self, channel: u64, author: u64, content: &str, ago: Duration) -> u64 {
+        let mut message = self.post(channel, author, content, None);
+        self.messages.remove(&message.id);
+        message.id -= (ago.as_millis() as u64) << 22;
+        let id = message.id;
+        self.messages.insert(id, message);
+        id
+    }
+
     /// Tells every session, connected or not, as Discord does.
     pub(super) fn dispatch(&mut self, name: &str, data: &Value) {
         for session in &mut self.gateway.sessions {
