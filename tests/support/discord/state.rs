@@ -201,7 +201,9 @@ impl State {
             .map(user_json)
             .collect();
         // Without the privileged intent the bot reads only what is meant for it.
-        let readable = message.author == BOT || message.channel == DIRECT || mentions.iter().any(|user| user["id"] == BOT.to_string());
+        let readable = message.author == BOT
+            || message.channel == DIRECT
+            || mentions.iter().any(|user| user["id"].as_str() == Some(BOT.to_string().as_str()));
         let mut value = json!({
             "id": message.id.to_string(), "channel_id": message.channel.to_string(), "author": user_json(message.author),
             "content": if readable { message.content.as_str() } else { "" },
