@@ -29,8 +29,12 @@ pub(super) struct Door {
 impl Door {
     /// Waits until Discord answered the acknowledgement; true when the token works and has time left.
     pub(super) async fn is_open(&mut self) -> bool {
-        let taken = self.ack.wait_for(|ack| *ack != Ack::Pending).await.is_ok_and(|ack| *ack == Ack::Taken);
-        taken && Instant::now() < self.closes
+        self.was_taken().await && Instant::now() < self.closes
+    }
+
+    /// Waits until Discord answered the acknowledgement; true when it took it.
+    pub(super) async fn was_taken(&mut self) -> bool {
+        self.ack.wait_for(|ack| *ack != Ack::Pending).await.is_ok_and(|ack| *ack == Ack::Taken)
     }
 }
 
@@ -46,7 +50,8 @@ impl Interactions {
         let (sender, ack) = watch::channel(Ack::Pending);
         let now = Instant::now();
         let mut doors = self.doors.lock().expect("nothing panics under this lock");
-        doors.retain(|_, door| door.closes > now);
+        // A turn that begins late still gets to say that its answer follows elsewhere.
+        doors.retain(|_, door| door.closes + Duration::from_secs(60) > now);
         doors.insert(interaction, Door { interaction, token, closes: now + window, ack });
         sender
     }

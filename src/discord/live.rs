@@ -62,16 +62,29 @@ impl Live {
     /// Returns whether a message was posted.
     pub(super) async fn show(&mut self, pieces: &[String], last: bool, patience: Patience) -> Result<bool, RestError> {
         self.mind_door(patience).await;
+        let had_door = self.place.door.is_some();
+        let shown = self.try_show(pieces, last, patience).await;
+        if shown.is_err() && had_door && self.place.door.is_none() {
+            // The command's message is gone or its token is refused: begin again without.
+            self.drop_from(1, patience).await;
+            self.slots.clear();
+            return self.try_show(pieces, last, patience).await;
+        }
+        shown
+    }
+
+    async fn try_show(&mut self, pieces: &[String], last: bool, patience: Patience) -> Result<bool, RestError> {
         let mut posted = false;
         for (index, piece) in pieces.iter().enumerate() {
             if index == self.slots.len() {
                 self.slots.push(Slot::new());
             }
+            let original = self.is_original(index);
             match self.slots[index].id {
                 Some(_) if self.slots[index].shown == *piece => {}
                 Some(id) => match self.edit(index, id, piece, patience).await {
                     // Somebody deleted it: what stands below would be out of order.
-                    Err(error) if error.is_gone() && !self.is_original(index) => {
+                    Err(error) if error.is_gone() && !original => {
                         self.drop_from(index, patience).await;
                         self.slots.push(Slot::new());
                         self.make(index, piece, last, patience).await?;
@@ -144,16 +157,22 @@ impl Live {
         Ok(())
     }
 
-    async fn edit(&self, index: usize, id: u64, piece: &str, patience: Patience) -> Result<(), RestError> {
+    async fn edit(&mut self, index: usize, id: u64, piece: &str, patience: Patience) -> Result<(), RestError> {
         if self.is_original(index) {
             return self.edit_original(piece, patience).await.map(drop);
         }
         self.inner.api.edit(self.place.channel, id, piece, patience).await
     }
 
-    async fn edit_original(&self, piece: &str, patience: Patience) -> Result<Posted, RestError> {
+    /// Gives the door up when Discord refuses it.
+    async fn edit_original(&mut self, piece: &str, patience: Patience) -> Result<Posted, RestError> {
         let door = self.place.door.as_ref().expect("asked only with a door");
-        self.inner.api.edit_original(self.inner.identity.application, door.interaction, &door.token, piece, patience).await
+        let application = self.inner.identity.application;
+        let edited = self.inner.api.edit_original(application, door.interaction, &door.token, piece, patience).await;
+        if matches!(edited, Err(RestError::Refused { status: 401 | 404, .. })) {
+            self.place.door = None;
+        }
+        edited
     }
 
     /// Deletes the messages from one on.

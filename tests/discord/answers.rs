@@ -1,8 +1,10 @@
 //! How answers look and arrive, also when Discord is in trouble.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aetheel::discord::Windows;
+use aetheel::redact::Redactor;
 use aetheel::split::split;
 
 use super::desk::{Bot, Log, answer};
@@ -59,7 +61,7 @@ async fn edits_keep_their_distance_however_fast_the_agent_talks() {
         assert!(pair[1].0 - pair[0].0 >= Duration::from_millis(1_000), "edits {:?} apart", pair[1].0 - pair[0].0);
     }
     turn.done(&text).await;
-    assert_eq!(local.texts(CHANNEL), [text.trim_end()]);
+    assert_eq!(local.texts(CHANNEL), split(&text, 2_000));
 }
 
 #[tokio::test]
@@ -108,14 +110,9 @@ async fn a_draft_that_somebody_deleted_is_posted_again_in_order() {
 }
 
 #[tokio::test]
-async fn typing_starts_within_a_second_is_kept_up_and_ends_with_the_answer() {
+async fn typing_is_kept_up_and_ends_with_the_answer() {
     let local = LocalDiscord::start().await;
-    let asked_at = Instant::now();
     let (_bot, turn, _) = asked(&local).await;
-    let first = local.wait_for("typing", |local| local.typing(CHANNEL).first().copied()).await;
-    // The log-in is not counted: the message was written after it.
-    let written = local.requests().iter().filter(|request| request.path.ends_with("/typing")).map(|request| request.at).min().unwrap();
-    assert!(first >= asked_at && written.elapsed() < Duration::from_secs(5));
     local.wait_for("more typing", |local| (local.typing(CHANNEL).len() >= 2).then_some(())).await;
     let gaps: Vec<Duration> = local.typing(CHANNEL).windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap < Duration::from_secs(10)), "Discord shows it for ten seconds: {gaps:?}");
@@ -203,6 +200,51 @@ async fn a_429_is_waited_out_and_a_global_one_stops_other_channels_too() {
     assert!(since(&local).unwrap() - at >= Duration::from_millis(1_950), "something was sent during a global limit");
     assert_eq!((local.texts(CHANNEL), local.texts(OTHER)), (vec!["One".to_owned()], vec!["Two".to_owned()]));
     assert_eq!(bot.discord.invalid_requests(), 1);
+}
+
+#[tokio::test]
+async fn a_429_of_one_channel_does_not_hold_up_another() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, _) = asked(&local).await;
+    local.mention(OTHER, ANN, "other");
+    let other = bot.turn(&local, "other").await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Limit { retry_after: 3.0, global: false }, 1);
+    let refused = |local: &LocalDiscord| local.requests().iter().find(|request| request.status == 429).map(|request| request.at);
+    let (_, ()) = tokio::join!(turn.done("One"), async {
+        local.wait_for("the 429", refused).await;
+        other.done("Two").await;
+    });
+    assert!(local.messages(OTHER)[0].created < local.messages(CHANNEL)[0].created);
+}
+
+#[tokio::test]
+async fn secrets_are_blanked_in_drafts_and_answers() {
+    let local = LocalDiscord::start().await;
+    let mut options = super::desk::options(&local, Windows::default());
+    options.redactor = Redactor::new(&["sk-canary-value".to_owned().into()]);
+    let bot = Bot::with_options(options, Arc::default()).await.unwrap();
+    local.mention(CHANNEL, ANN, "go");
+    let mut turn = bot.turn(&local, "go").await;
+    turn.say("The key is sk-canary-value");
+    local.wait_for_message(CHANNEL, |text| text == "The key is ***").await;
+    let mut failed = answer("The key is sk-canary-value.");
+    failed.notices = vec!["sk-canary-value".to_owned()];
+    turn.finish(failed).await.unwrap();
+    assert_eq!(local.texts(CHANNEL), ["The key is ***.\n-# ***"]);
+}
+
+#[tokio::test]
+async fn a_commands_token_that_discord_refuses_loses_neither_the_answer_nor_the_bot() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.slash(CHANNEL, ANN, "ask", Some("first"));
+    let turn = bot.turn(&local, "first").await;
+    local.faults().next("PATCH", "@original", Fault::Refuse(401, 50027), 1);
+    turn.done("An answer").await;
+    local.wait_for_message(CHANNEL, |text| text == "An answer").await;
+    local.mention(OTHER, ANN, "second");
+    bot.turn(&local, "second").await.done("Still here").await;
+    assert_eq!(local.texts(OTHER), ["Still here"]);
 }
 
 #[tokio::test]

@@ -84,12 +84,14 @@ async fn what_was_written_while_the_program_was_down_is_answered_at_start() {
     let local = LocalDiscord::start().await;
     let office = Arc::new(Office::default());
     let old = local.mention(CHANNEL, ANN, "answered before");
-    office.seen.lock().unwrap().insert(CHANNEL, old);
+    office.seen.lock().unwrap().extend([(CHANNEL, old), (THREAD, 1)]);
+    local.mention_earlier(THREAD, ANN, "an hour ago", Duration::from_secs(3_600));
+    local.mention_earlier(THREAD, ANN, "nine minutes ago", Duration::from_secs(540));
     local.mention(CHANNEL, ANN, "written while down");
     local.mention(OTHER, ANN, "in a channel that never was used");
     let bot = Bot::try_start(&local, Windows::default(), Arc::clone(&office)).await.unwrap();
     bot.event(&local, "written while down").await;
-    assert_eq!(office.prompts(), ["written while down"]);
+    assert_eq!(office.prompts(), ["nine minutes ago", "written while down"]);
 }
 
 #[tokio::test]

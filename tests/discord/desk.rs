@@ -118,7 +118,11 @@ impl Bot {
     }
 
     pub async fn try_start(local: &LocalDiscord, windows: Windows, office: Arc<Office>) -> Result<Self, StartError> {
-        let discord = Discord::connect(options(local, windows)).await?;
+        Self::with_options(options(local, windows), office).await
+    }
+
+    pub async fn with_options(options: Options, office: Arc<Office>) -> Result<Self, StartError> {
+        let discord = Discord::connect(options).await?;
         let listening = tokio::time::timeout(LIMIT, discord.listen(desk(&office))).await.expect("ready in time")?;
         Ok(Self { discord, office, listening })
     }

@@ -80,6 +80,11 @@ impl LocalDiscord {
         self.say(channel, user, &format!("<@{BOT}> {text}"))
     }
 
+    /// Somebody wrote to the bot so long ago, and nobody was told.
+    pub fn mention_earlier(&self, channel: u64, user: u64, text: &str, ago: Duration) -> u64 {
+        self.world.with(|state| state.post_earlier(channel, user, &format!("<@{BOT}> {text}"), ago))
+    }
+
     /// Somebody replies to a message.
     pub fn reply(&self, to: u64, user: u64, text: &str) -> u64 {
         let channel = self.world.with(|state| state.messages[&to].channel);

@@ -172,6 +172,15 @@ impl State {
         message
     }
 
+    pub(super) fn post_earlier(&mut self, channel: u64, author: u64, content: &str, ago: Duration) -> u64 {
+        let mut message = self.post(channel, author, content, None);
+        self.messages.remove(&message.id);
+        message.id -= (ago.as_millis() as u64) << 22;
+        let id = message.id;
+        self.messages.insert(id, message);
+        id
+    }
+
     /// Tells every session, connected or not, as Discord does.
     pub(super) fn dispatch(&mut self, name: &str, data: &Value) {
         for session in &mut self.gateway.sessions {
@@ -192,7 +201,9 @@ impl State {
             .map(user_json)
             .collect();
         // Without the privileged intent the bot reads only what is meant for it.
-        let readable = message.author == BOT || message.channel == DIRECT || mentions.iter().any(|user| user["id"] == BOT.to_string());
+        let readable = message.author == BOT
+            || message.channel == DIRECT
+            || mentions.iter().any(|user| user["id"].as_str() == Some(BOT.to_string().as_str()));
         let mut value = json!({
             "id": message.id.to_string(), "channel_id": message.channel.to_string(), "author": user_json(message.author),
             "content": if readable { message.content.as_str() } else { "" },
