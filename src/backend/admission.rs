@@ -1,0 +1,305 @@
+//! The examination of a component before it may serve: what it is, what it imports, which contract it speaks, what it
+//! says of itself, and whether it survives a little of everything.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+
+use super::engine::Engine;
+use super::instance::{Blueprint, Instance, StartFailure};
+use super::sandbox::WASI;
+use super::source;
+use crate::agent::descriptor::{DescriptorError, Sharing};
+use crate::agent::{Command, Descriptor, Input, Mode, Part, Safety, Settings, StartTurn, TimedInput};
+use crate::turn::GuestFailure;
+
+/// The interface every backend exports, without its version.
+const CONTRACT: &str = "aetheel:backend/backend";
+/// The types it uses; an import without functions.
+const TYPES: &str = "aetheel:backend/types";
+/// The contract this host speaks: major and minor. Within it, versions fit each other.
+const SUPPORTED: &str = "0.1";
+
+/// Why a component does not serve. The file and its path are the caller's to name.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmissionError {
+    /// The file could not be read.
+    #[error("cannot be read")]
+    Read(#[source] io::Error),
+    /// A directory, a pipe or the like.
+    #[error("is not a file")]
+    NotAFile,
+    /// It was written to while it was read.
+    #[error("is being written to")]
+    Changing,
+    /// Larger than the operator allows.
+    #[error("is {size} bytes large, the limit is {limit} (COMPONENT_LIMIT_BYTES)")]
+    TooLarge {
+        /// Bytes.
+        size: u64,
+        /// Bytes.
+        limit: u64,
+    },
+    /// Not WebAssembly.
+    #[error("is not a WebAssembly file: {0}")]
+    NotWasm(&'static str),
+    /// A module where a component is needed.
+    #[error("is a core module, not a component")]
+    CoreModule,
+    /// Truncated, corrupt or using something the sandbox does not have.
+    #[error("cannot be compiled: {0}")]
+    Compile(String),
+    /// Took too long.
+    #[error("was not compiled within {} s (COMPILE_TIMEOUT_MS)", .0.as_secs())]
+    CompileTime(Duration),
+    /// Imports what no backend may have.
+    #[error("imports `{0}`, which no backend may have")]
+    ForbiddenImport(String),
+    /// Exports no version of the contract.
+    #[error("does not export `{CONTRACT}`: it is no backend, or not the whole file")]
+    NoContract,
+    /// Exports another version of the contract.
+    #[error("implements {CONTRACT}@{0}, this host supports {SUPPORTED}")]
+    ContractVersion(String),
+    /// Says that it fits, but its types or functions differ.
+    #[error("does not fit the contract it names: {0}")]
+    ContractTypes(String),
+    /// An import that should be there is not, or has another type.
+    #[error("cannot be linked: {0}")]
+    Link(String),
+    /// It failed while it was tried out.
+    #[error("failed in {step}")]
+    Trial {
+        /// What was tried: `start`, `describe`, `handle` …
+        step: &'static str,
+        /// How it failed.
+        #[source]
+        failure: GuestFailure,
+    },
+    /// Its descriptor cannot be used.
+    #[error("describes itself wrongly")]
+    Descriptor(#[source] DescriptorError),
+    /// It wants links this host does not have yet.
+    #[error("wants to share a link (`sharing`: `{}`), this host only supports `turn`", if *.0 == Sharing::Session { "session" } else { "link" })]
+    Sharing(Sharing),
+    /// It survived, but answered what cannot be.
+    #[error("failed its self-test: {0}")]
+    SelfTest(&'static str),
+    /// Another file has the name already.
+    #[error("claims the name `{name}`, which {} already has", owner.display())]
+    NameTaken {
+        /// The backend's name.
+        name: String,
+        /// The file that has it.
+        owner: PathBuf,
+    },
+}
+
+impl AdmissionError {
+    /// What to do next, for the operator.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Read(_) | Self::NotAFile => "check the file and its permissions",
+            Self::Changing => "it is read again once it is quiet",
+            Self::TooLarge { .. } => "build it for release and stripped, or raise the limit",
+            Self::NotWasm(_) | Self::Compile(_) => "the file may be incomplete: copy it again, best under another name and then renamed",
+            Self::CoreModule => "build for wasm32-wasip2, or run `wasm-tools component new` on it",
+            Self::CompileTime(_) => "touch the file to try again, or raise the limit",
+            Self::ForbiddenImport(_) => "build it without that import; wit/README.md lists what is there",
+            Self::NoContract | Self::ContractVersion(_) | Self::ContractTypes(_) | Self::Link(_) => {
+                "build it against the wit/ folder of this host's version"
+            }
+            Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
+                "fix the backend; `aetheel check` shows this without serving it"
+            }
+            Self::Sharing(_) => "declare `\"sharing\": \"turn\"`",
+            Self::NameTaken { .. } => "remove one of the two files",
+        }
+    }
+
+    /// The whole chain of causes in one line.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut next = std::error::Error::source(self);
+        while let Some(source) = next {
+            text.push_str(": ");
+            text.push_str(&source.to_string());
+            next = source.source();
+        }
+        text
+    }
+}
+
+/// What is to know about a component without letting it serve.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// What it says of itself.
+    pub descriptor: Descriptor,
+    /// The contract it implements, for example `aetheel:backend@0.1.0`.
+    pub contract: String,
+    /// What it imports, sorted.
+    pub imports: Vec<String>,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256, lower-case hex.
+    pub digest: String,
+}
+
+/// A component that passed.
+pub(super) struct Admitted {
+    pub(super) descriptor: Descriptor,
+    pub(super) blueprint: Blueprint,
+    contract: String,
+    imports: Vec<String>,
+}
+
+impl Engine {
+    /// Examines a component file exactly as loading does, and says what it is.
+    ///
+    /// # Errors
+    /// [`AdmissionError`], the reason why it could not serve.
+    pub async fn inspect(&self, path: &Path) -> Result<Inspection, AdmissionError> {
+        let source = source::read(path.to_owned(), self.limits().component).await?;
+        let size = source.bytes.len() as u64;
+        let admitted = self.admit(source.bytes).await?;
+        Ok(Inspection {
+            descriptor: admitted.descriptor,
+            contract: admitted.contract,
+            imports: admitted.imports,
+            size,
+            digest: source.digest,
+        })
+    }
+
+    /// Compiles, links and tries out a component.
+    pub(super) async fn admit(&self, bytes: Vec<u8>) -> Result<Admitted, AdmissionError> {
+        check_magic(&bytes)?;
+        let component = self.compile(bytes).await?;
+        let imports = self.check_imports(&component)?;
+        let contract = self.check_contract(&component)?;
+        let mut linker = self.linker().clone();
+        // Sockets: there to link, trapping when used. Everything else was defined or refused above.
+        if imports.iter().any(|import| import.starts_with("wasi:sockets/")) {
+            linker.define_unknown_imports_as_traps(&component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
+        }
+        let ready = linker.instantiate_pre(&component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
+        let limits = self.limits();
+        let blueprint = Blueprint::new(ready, limits.guest_memory, limits.guest_call)
+            .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
+        let descriptor = try_out(&blueprint).await?;
+        Ok(Admitted { descriptor, blueprint, contract, imports })
+    }
+
+    fn check_imports(&self, component: &Component) -> Result<Vec<String>, AdmissionError> {
+        let mut names = Vec::new();
+        for (name, import) in component.component_type().imports(self.wasm()) {
+            let types_only = |instance: &wasmtime::component::types::ComponentInstance| {
+                instance.exports(self.wasm()).all(|(_, item)| matches!(item.ty, ComponentItem::Type(_)))
+            };
+            let allowed = match (name.split_once('@'), &import.ty) {
+                (Some((TYPES, _)), ComponentItem::ComponentInstance(instance)) => types_only(instance),
+                (Some((interface, version)), ComponentItem::ComponentInstance(_)) => {
+                    let package = interface.strip_prefix("wasi:").and_then(|rest| rest.split_once('/'));
+                    version.starts_with("0.2.") && package.is_some_and(|(package, _)| WASI.contains(&package))
+                }
+                _ => false,
+            };
+            if !allowed {
+                return Err(AdmissionError::ForbiddenImport(name.to_owned()));
+            }
+            names.push(name.to_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Returns the contract's name and version as the component has it.
+    fn check_contract(&self, component: &Component) -> Result<String, AdmissionError> {
+        let mut other = None;
+        for (name, _) in component.component_type().exports(self.wasm()) {
+            let Some((CONTRACT, version)) = name.split_once('@') else { continue };
+            if version.strip_prefix(SUPPORTED).is_some_and(|patch| patch.starts_with('.')) && !version.contains('-') {
+                return Ok(format!("aetheel:backend@{version}"));
+            }
+            other = Some(version.to_owned());
+        }
+        Err(other.map_or(AdmissionError::NoContract, AdmissionError::ContractVersion))
+    }
+}
+
+fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
+    // https://webassembly.github.io/spec/core/binary/modules.html: magic, then version 1 and layer 0 for modules; the
+    // component model has layer 1.
+    match bytes {
+        [] => Err(AdmissionError::NotWasm("it is empty")),
+        [b'\0', b'a', b's', b'm', _, _, 0, 0, ..] => Err(AdmissionError::CoreModule),
+        [b'\0', b'a', b's', b'm', ..] => Ok(()),
+        bytes if std::str::from_utf8(bytes).is_ok() => Err(AdmissionError::NotWasm("it is text")),
+        _ => Err(AdmissionError::NotWasm("it does not begin like one")),
+    }
+}
+
+/// Runs the self-test and returns the descriptor.
+async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
+    let mut guest = start(blueprint).await?;
+    let text = guest.describe().await.map_err(failed("describe"))?;
+    if guest.describe().await.map_err(failed("describe"))? != text {
+        return Err(AdmissionError::SelfTest("`describe` returned two different texts"));
+    }
+    drop(guest);
+    let descriptor = Descriptor::parse(&text).map_err(AdmissionError::Descriptor)?;
+    if descriptor.sharing != Sharing::Turn {
+        return Err(AdmissionError::Sharing(descriptor.sharing));
+    }
+    // Links are never described: another guest.
+    let mut guest = start(blueprint).await?;
+    if !guest.handle(Vec::new()).await.map_err(failed("handle of nothing"))?.is_empty() {
+        return Err(AdmissionError::SelfTest("`handle` answered nothing with actions"));
+    }
+    guest.handle(vec![first_prompt()]).await.map_err(failed("handle of a first prompt"))?;
+    Ok(descriptor)
+}
+
+async fn start(blueprint: &Blueprint) -> Result<Instance, AdmissionError> {
+    blueprint.start(Arc::from("candidate"), Arc::from("-")).await.map_err(|failure| match failure {
+        StartFailure::Guest(failure) => AdmissionError::Trial { step: "start", failure },
+        StartFailure::Types(reason) => AdmissionError::ContractTypes(reason),
+    })
+}
+
+fn failed(step: &'static str) -> impl FnOnce(GuestFailure) -> AdmissionError {
+    move |failure| AdmissionError::Trial { step, failure }
+}
+
+/// The most ordinary input there is.
+fn first_prompt() -> TimedInput {
+    let settings = Settings {
+        model: None,
+        safety: Safety::Default,
+        mode: Mode::Build,
+        effort: None,
+        system_prompt: None,
+        allowed_tools: Vec::new(),
+        max_turns: None,
+        options: "{}".to_owned(),
+    };
+    TimedInput {
+        at_ms: 0.0,
+        input: Input::Command(Command::StartTurn(StartTurn {
+            session: 1,
+            turn: 1,
+            cwd: "/".to_owned(),
+            native_id: None,
+            fork: false,
+            fresh_id: "00000000-0000-4000-8000-000000000000".to_owned(),
+            settings,
+            parts: vec![Part::Text("Hello".to_owned())],
+        })),
+    }
+}

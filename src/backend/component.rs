@@ -1,0 +1,173 @@
+//! A loaded component behind the ports of the turn driver.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use async_trait::async_trait;
+
+use super::breaker::Breaker;
+use super::instance::{Blueprint, Instance, StartFailure};
+use crate::agent::{Action, Descriptor, TimedInput};
+use crate::turn::{Backend, Generation, Guest, GuestFailure};
+
+/// One generation of a backend.
+pub struct ComponentBackend {
+    descriptor: Descriptor,
+    generation: Generation,
+    blueprint: Blueprint,
+    name: Arc<str>,
+    label: Arc<str>,
+    breaker: Arc<Mutex<Breaker>>,
+}
+
+impl ComponentBackend {
+    pub(super) fn new(descriptor: Descriptor, generation: Generation, blueprint: Blueprint) -> Self {
+        let name = descriptor.name.as_str().into();
+        let label = generation.to_string().into();
+        Self { descriptor, generation, blueprint, name, label, breaker: Arc::default() }
+    }
+
+    /// Opens a link; [`Backend::open`] with the concrete type.
+    ///
+    /// # Errors
+    /// [`GuestFailure`] when the guest cannot be instantiated, or five failures within a minute opened the breaker.
+    pub async fn open_guest(&self) -> Result<ComponentGuest, GuestFailure> {
+        let blocked = self.breaker.lock().unwrap_or_else(PoisonError::into_inner).open_for(Instant::now());
+        if let Some(left) = blocked {
+            return Err(GuestFailure::CutOff(format!(
+                "`{}` (generation {}) failed 5 times within a minute: no new links for {} s, or until a new version is loaded",
+                self.name,
+                self.generation.number,
+                left.as_secs() + 1,
+            )));
+        }
+        let log = FailureLog { name: self.name.clone(), label: self.label.clone(), breaker: self.breaker.clone() };
+        match self.blueprint.start(self.name.clone(), self.label.clone()).await {
+            Ok(instance) => Ok(ComponentGuest { state: GuestState::Live(Box::new(instance)), log }),
+            Err(StartFailure::Guest(failure)) => Err(log.failed(failure)),
+            // Admission saw the types fit; a component cannot change.
+            Err(StartFailure::Types(reason)) => Err(log.failed(GuestFailure::Trapped(reason))),
+        }
+    }
+}
+
+impl fmt::Debug for ComponentBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.label)
+    }
+}
+
+#[async_trait]
+impl Backend for ComponentBackend {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        Ok(Box::new(self.open_guest().await?))
+    }
+}
+
+/// One link's guest. After a failure, or a call whose future was dropped, every further call fails.
+pub struct ComponentGuest {
+    state: GuestState,
+    log: FailureLog,
+}
+
+enum GuestState {
+    Live(Box<Instance>),
+    /// A call is running; still so afterwards when its future was dropped, and the instance with it.
+    Lent,
+    Dead(GuestFailure),
+}
+
+impl ComponentGuest {
+    /// Returns the guest's state for [`ComponentGuest::load`] of a newer generation; None: it cannot move. Only
+    /// between turns of a long-lived link.
+    ///
+    /// # Errors
+    /// [`GuestFailure`], which ends the link.
+    pub async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        let mut instance = self.borrow()?;
+        let outcome = instance.save().await;
+        self.give_back(instance, outcome)
+    }
+
+    /// Hands a guest that has not been called yet the state of an older generation with descriptor version `saved_by`.
+    ///
+    /// # Errors
+    /// [`GuestFailure::Refused`] when the state does not fit; any failure ends the link.
+    pub async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
+        let mut instance = self.borrow()?;
+        let outcome = instance.load(state, saved_by).await;
+        self.give_back(instance, outcome)
+    }
+
+    /// Takes the instance for the time of a call, so that it goes down with a dropped future.
+    fn borrow(&mut self) -> Result<Box<Instance>, GuestFailure> {
+        match std::mem::replace(&mut self.state, GuestState::Lent) {
+            GuestState::Live(instance) => Ok(instance),
+            GuestState::Lent => Err(GuestFailure::CutOff("an earlier call was abandoned".to_owned())),
+            GuestState::Dead(failure) => {
+                self.state = GuestState::Dead(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    fn give_back<T>(&mut self, instance: Box<Instance>, outcome: Result<T, GuestFailure>) -> Result<T, GuestFailure> {
+        match outcome {
+            Ok(value) => {
+                self.state = GuestState::Live(instance);
+                Ok(value)
+            }
+            Err(failure) => {
+                let failure = self.log.failed(failure);
+                self.state = GuestState::Dead(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ComponentGuest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "guest of {} {}", self.log.name, self.log.label)
+    }
+}
+
+#[async_trait]
+impl Guest for ComponentGuest {
+    async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
+        let mut instance = self.borrow()?;
+        let outcome = instance.handle(inputs).await;
+        self.give_back(instance, outcome)
+    }
+}
+
+/// Where failures of a generation are counted and told to the operator.
+struct FailureLog {
+    name: Arc<str>,
+    label: Arc<str>,
+    breaker: Arc<Mutex<Breaker>>,
+}
+
+impl FailureLog {
+    fn failed(&self, failure: GuestFailure) -> GuestFailure {
+        let (backend, generation) = (&*self.name, &*self.label);
+        tracing::warn!(backend, generation, kind = failure.kind(), "{failure:?}");
+        if self.breaker.lock().unwrap_or_else(PoisonError::into_inner).fail(Instant::now()) {
+            tracing::error!(
+                backend,
+                generation,
+                "5 failures within a minute: no new links; hint: put a fixed or older version in its place"
+            );
+        }
+        failure
+    }
+}

@@ -1,0 +1,146 @@
+//! The compiler and its settings, shared by all backends.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Cache, CacheConfig, Config};
+
+use super::admission::AdmissionError;
+use super::sandbox::{self, State};
+use crate::config::Limits;
+
+/// How often a running guest gives its worker back.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Compiles and runs components. Cheap to clone; the tick thread ends with the last clone and the last backend.
+#[derive(Clone)]
+pub struct Engine {
+    wasm: wasmtime::Engine,
+    linker: Arc<Linker<State>>,
+    limits: Arc<Limits>,
+}
+
+/// Why there is no engine.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The cache folder cannot be used.
+    #[error("cannot use the cache folder {}", path.display())]
+    Cache {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Compiled code is trusted: it must lie where nobody else can write.
+    #[error("the cache folder {} belongs to another user: choose another one (CACHE_DIR)", .0.display())]
+    NotOurs(PathBuf),
+    /// wasmtime does not work here.
+    #[error("cannot set up the sandbox")]
+    Sandbox(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// There is no thread for the ticks.
+    #[error("cannot start the tick thread")]
+    Tick(#[source] io::Error),
+}
+
+impl Engine {
+    /// Makes an engine. `cache` is a folder for compiled components, made private (mode 0700); None compiles anew
+    /// each time.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the cache folder is not usable or the machine is not supported.
+    pub fn new(limits: &Limits, cache: Option<&Path>) -> Result<Self, EngineError> {
+        let sandbox = |error: wasmtime::Error| EngineError::Sandbox(error.into_boxed_dyn_error());
+        let mut config = Config::new();
+        config.epoch_interruption(true);
+        // The same recording gives the same actions on every machine.
+        config.cranelift_nan_canonicalization(true);
+        config.relaxed_simd_deterministic(true);
+        // Not used by any guest toolchain, and a heap more to bound.
+        config.gc_support(false);
+        config.concurrency_support(false);
+        if let Some(path) = cache {
+            let mut settings = CacheConfig::new();
+            settings.with_directory(private_directory(path)?);
+            config.cache(Some(Cache::new(settings).map_err(sandbox)?));
+        }
+        let wasm = wasmtime::Engine::new(&config).map_err(sandbox)?;
+        let mut linker = Linker::new(&wasm);
+        sandbox::link(&mut linker).map_err(sandbox)?;
+        start_ticks(&wasm).map_err(EngineError::Tick)?;
+        Ok(Self { wasm, linker: Arc::new(linker), limits: Arc::new(limits.clone()) })
+    }
+
+    /// The limits guests run under.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(super) fn wasm(&self) -> &wasmtime::Engine {
+        &self.wasm
+    }
+
+    pub(super) fn linker(&self) -> &Linker<State> {
+        &self.linker
+    }
+
+    /// Compiles a component on a thread of its own, or takes it from the cache.
+    ///
+    /// The thread is not one of the runtime's: a compilation cannot be stopped, and one that ran out of time must not
+    /// hold up the end of the program.
+    pub(super) async fn compile(&self, bytes: Vec<u8>) -> Result<Component, AdmissionError> {
+        let (done, compiled) = oneshot::channel();
+        let wasm = self.wasm.clone();
+        thread::Builder::new()
+            .name("compile".to_owned())
+            .spawn(move || done.send(Component::from_binary(&wasm, &bytes)))
+            .map_err(AdmissionError::Read)?;
+        match tokio::time::timeout(self.limits.compile, compiled).await {
+            Err(_) => Err(AdmissionError::CompileTime(self.limits.compile)),
+            Ok(Err(_)) => Err(AdmissionError::Compile("the compiler crashed".to_owned())),
+            Ok(Ok(Err(error))) => Err(AdmissionError::Compile(format!("{error:#}"))),
+            Ok(Ok(Ok(component))) => Ok(component),
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// Ticks from a thread of its own: a timer of the runtime could be starved by the very guests it has to stop.
+fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
+    let wasm = wasm.weak();
+    thread::Builder::new().name("guest ticks".to_owned()).spawn(move || {
+        while let Some(wasm) = wasm.upgrade() {
+            wasm.increment_epoch();
+            drop(wasm);
+            thread::sleep(TICK);
+        }
+    })?;
+    Ok(())
+}
+
+fn private_directory(path: &Path) -> Result<PathBuf, EngineError> {
+    let failed = |source| EngineError::Cache { path: path.to_owned(), source };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(EngineError::NotOurs(path.to_owned()));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    // wasmtime wants an absolute path.
+    path.canonicalize().map_err(failed)
+}

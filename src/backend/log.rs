@@ -1,0 +1,185 @@
+//! What a guest prints: captured line by line into the operator's log, bounded and made harmless.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+/// Bytes of a link that reach the log; what follows is swallowed.
+const LOG_MAX: usize = 64 << 10;
+/// Longest line; a longer one is broken.
+const LINE_MAX: usize = 4 << 10;
+/// Lines kept to explain a crash.
+const LAST_WORDS: usize = 4;
+
+/// The output of one link.
+#[derive(Clone, Debug)]
+pub(super) struct GuestLog(Arc<Mutex<Lines>>);
+
+#[derive(Debug)]
+struct Lines {
+    backend: Arc<str>,
+    generation: Arc<str>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    left: usize,
+    last: VecDeque<String>,
+}
+
+/// Where a guest printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Printed {
+    Stdout,
+    Stderr,
+}
+
+impl GuestLog {
+    pub(super) fn new(backend: Arc<str>, generation: Arc<str>) -> Self {
+        let lines =
+            Lines { backend, generation, stdout: Vec::new(), stderr: Vec::new(), left: LOG_MAX, last: VecDeque::with_capacity(LAST_WORDS) };
+        Self(Arc::new(Mutex::new(lines)))
+    }
+
+    /// Returns the stream to give to WASI.
+    pub(super) fn stream(&self, printed: Printed) -> LogStream {
+        LogStream { log: self.clone(), printed }
+    }
+
+    /// Returns the end of stderr as one line, empty when there was none. It is often the only text of a crash.
+    pub(super) fn last_words(&self) -> String {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.end();
+        lines.last.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
+    }
+
+    fn write(&self, printed: Printed, bytes: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(printed, bytes);
+    }
+}
+
+impl Lines {
+    fn write(&mut self, printed: Printed, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let buffer = if printed == Printed::Stdout { &mut self.stdout } else { &mut self.stderr };
+            let ends = piece.ends_with(b"\n");
+            let room = LINE_MAX - buffer.len();
+            buffer.extend_from_slice(&piece[..piece.len().min(room)]);
+            if ends || piece.len() >= room {
+                self.emit(printed);
+            }
+        }
+    }
+
+    /// Ends lines that have no terminator yet.
+    fn end(&mut self) {
+        self.emit(Printed::Stdout);
+        self.emit(Printed::Stderr);
+    }
+
+    fn emit(&mut self, printed: Printed) {
+        let buffer = if printed == Printed::Stdout { &mut self.stdout } else { &mut self.stderr };
+        let bytes = std::mem::take(buffer);
+        let text = escaped(String::from_utf8_lossy(&bytes).trim_end());
+        if text.is_empty() {
+            return;
+        }
+        let (backend, generation) = (&*self.backend, &*self.generation);
+        if bytes.len() <= self.left {
+            self.left -= bytes.len();
+            tracing::info!(target: "aetheel::guest", backend, generation, printed = ?printed, "{text}");
+        } else if self.left > 0 {
+            self.left = 0;
+            tracing::warn!(target: "aetheel::guest", backend, generation, "the backend printed more than {LOG_MAX} bytes: the rest is dropped");
+        }
+        if printed == Printed::Stderr {
+            if self.last.len() == LAST_WORDS {
+                self.last.pop_front();
+            }
+            self.last.push_back(text.chars().take(200).collect());
+        }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Control characters would let a guest forge lines or colours in the operator's terminal.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        let reorders = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if (character.is_control() && character != '\t') || reorders {
+            let _ = write!(escaped, "{}", character.escape_unicode());
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
+/// One of the two streams. Never full and never an error: wasmtime's own in-memory pipe traps when full.
+#[derive(Clone, Debug)]
+pub(super) struct LogStream {
+    log: GuestLog,
+    printed: Printed,
+}
+
+impl IsTerminal for LogStream {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for LogStream {
+    fn async_stream(&self) -> Box<dyn tokio::io::AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for LogStream {
+    async fn ready(&mut self) {}
+}
+
+#[wasmtime_wasi::async_trait]
+impl OutputStream for LogStream {
+    fn write(&mut self, bytes: bytes::Bytes) -> StreamResult<()> {
+        self.log.write(self.printed, &bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(LOG_MAX)
+    }
+}
+
+impl tokio::io::AsyncWrite for LogStream {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.log.write(self.printed, bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

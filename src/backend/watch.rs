@@ -1,0 +1,167 @@
+//! Watching a folder for changed components.
+//!
+//! Always the directory, never files: a watch on a file dies with the first rename over it. Events are hints; what is
+//! true is on the disk, and the loader's rescan finds what no event told (a replaced directory, the target of a
+//! symbolic link, lost events).
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// A hint from the watched directory.
+#[derive(Debug)]
+pub(super) enum Hint {
+    /// Something happened to this file; `complete` when the writer said that it was done.
+    File { path: PathBuf, complete: bool },
+    /// The directory itself changed, or events were lost: look at everything.
+    Everything,
+}
+
+/// The watch on one directory.
+#[derive(Debug)]
+pub(super) struct Watch {
+    directory: PathBuf,
+    hints: mpsc::UnboundedSender<Hint>,
+    /// The watcher and which directory (device, inode) it really watches.
+    watcher: Option<(RecommendedWatcher, (u64, u64))>,
+}
+
+impl Watch {
+    /// Prepares a watch on an absolute path. [`Watch::renew`] begins it.
+    pub(super) fn new(directory: PathBuf) -> (Self, mpsc::UnboundedReceiver<Hint>) {
+        let (hints, receiver) = mpsc::unbounded_channel();
+        (Self { directory, hints, watcher: None }, receiver)
+    }
+
+    /// Makes sure that the directory now at the path is the one watched; true when that took a new watch.
+    pub(super) fn renew(&mut self) -> bool {
+        let Some(now) = std::fs::metadata(&self.directory).ok().filter(std::fs::Metadata::is_dir).map(|m| (m.dev(), m.ino())) else {
+            self.watcher = None;
+            return false;
+        };
+        if self.watcher.as_ref().is_some_and(|(_, watched)| *watched == now) {
+            return false;
+        }
+        self.watcher = None;
+        match self.begin() {
+            Ok(watcher) => {
+                self.watcher = Some((watcher, now));
+                true
+            }
+            Err(error) => {
+                let path = self.directory.display();
+                tracing::warn!(%path, %error, "cannot watch the backends folder; hint: changes are found by the slow rescan");
+                false
+            }
+        }
+    }
+
+    fn begin(&self) -> notify::Result<RecommendedWatcher> {
+        let hints = self.hints.clone();
+        let directory = self.directory.clone();
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| match event {
+            Ok(event) => {
+                for hint in hints_of(&event, &directory) {
+                    let _ = hints.send(hint); // nobody listens any more at shutdown
+                }
+            }
+            Err(_) => {
+                let _ = hints.send(Hint::Everything);
+            }
+        })?;
+        watcher.watch(&self.directory, RecursiveMode::NonRecursive)?;
+        Ok(watcher)
+    }
+}
+
+/// Whether a name is that of a component: `*.wasm`, not hidden (writers use hidden names for unfinished files).
+pub(super) fn is_component(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "wasm")
+        && path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
+}
+
+fn hints_of(event: &Event, directory: &Path) -> Vec<Hint> {
+    let complete = match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        // Our own reading of the file is an access too.
+        EventKind::Access(_) => return Vec::new(),
+        EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) | EventKind::Remove(_) => true,
+        _ => false,
+    };
+    if event.need_rescan() || event.paths.iter().any(|path| path == directory) {
+        return vec![Hint::Everything];
+    }
+    event.paths.iter().filter(|path| is_component(path)).map(|path| Hint::File { path: path.clone(), complete }).collect()
+}
+
+/// Files that changed and are not quiet yet.
+#[derive(Debug)]
+pub(super) struct Settling {
+    quiet: Duration,
+    due: BTreeMap<PathBuf, Instant>,
+}
+
+impl Settling {
+    pub(super) fn new(quiet: Duration) -> Self {
+        Self { quiet, due: BTreeMap::new() }
+    }
+
+    /// Notes a change. A file whose writer is done needs less quiet: only some writers close it between two pieces.
+    pub(super) fn touch(&mut self, path: PathBuf, complete: bool, now: Instant) {
+        self.due.insert(path, now + if complete { self.quiet / 4 } else { self.quiet });
+    }
+
+    /// When the next file will have been quiet for long enough.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.due.values().min().copied()
+    }
+
+    /// Takes the files that have been quiet for long enough.
+    pub(super) fn take(&mut self, now: Instant) -> Vec<PathBuf> {
+        let due: Vec<_> = self.due.iter().filter(|(_, due)| **due <= now).map(|(path, _)| path.clone()).collect();
+        for path in &due {
+            self.due.remove(path);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_taken_once_it_has_been_quiet_since_its_last_change() {
+        let start = Instant::now();
+        let ms = Duration::from_millis;
+        let mut settling = Settling::new(ms(200));
+        settling.touch("a".into(), false, start);
+        settling.touch("a".into(), false, start + ms(150));
+        settling.touch("b".into(), true, start + ms(150));
+        assert_eq!(settling.next(), Some(start + ms(200)));
+        assert_eq!(settling.take(start + ms(200)), [PathBuf::from("b")]);
+        assert_eq!(settling.take(start + ms(349)), Vec::<PathBuf>::new());
+        assert_eq!(settling.take(start + ms(350)), [PathBuf::from("a")]);
+        assert_eq!(settling.next(), None);
+    }
+
+    #[test]
+    fn reading_a_file_is_no_change_and_hidden_files_are_none_of_ours() {
+        let event = |kind, path: &str| Event::new(kind).add_path(path.into());
+        let folder = Path::new("/b");
+        let read = EventKind::Access(AccessKind::Close(AccessMode::Read));
+        assert!(hints_of(&event(read, "/b/a.wasm"), folder).is_empty());
+        let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        assert!(hints_of(&event(written, "/b/.a.wasm"), folder).is_empty());
+        assert!(hints_of(&event(written, "/b/a.wasm.tmp"), folder).is_empty());
+        assert!(matches!(&hints_of(&event(written, "/b/a.wasm"), folder)[..], [Hint::File { complete: true, .. }]));
+        let moved = EventKind::Modify(ModifyKind::Name(RenameMode::From));
+        assert!(matches!(&hints_of(&event(moved, "/b"), folder)[..], [Hint::Everything]));
+    }
+}
