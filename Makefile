@@ -5,11 +5,13 @@ MAKEFLAGS += --no-print-directory
 
 # A backend is a folder beside the library they share.
 GUESTS := $(filter-out sdk,$(notdir $(patsubst %/Cargo.toml,%,$(wildcard guest-backends/*/Cargo.toml))))
-GUEST_WORKSPACE := --manifest-path guest-backends/Cargo.toml --target-dir target/guests
+# From inside the folder, where cargo finds the settings of the wasm target.
+GUEST_CARGO := cd guest-backends && CARGO_TARGET_DIR=../target/guests cargo
 GUEST_TARGET := wasm32-wasip2
 BACKENDS_DIR ?= backends
 # For those who work on it, so links to private items are welcome.
-DOC := RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --no-deps --document-private-items
+export RUSTDOCFLAGS := -D warnings -A rustdoc::private_intra_doc_links
+DOC := doc --no-deps --document-private-items
 
 .PHONY: help setup guests demo test check bench test-live clean
 
@@ -20,24 +22,26 @@ setup: ## install the toolchain and its wasm target; quick when they are there
 	@scripts/setup
 
 guests: setup ## build the backends and put the changed ones into backends/
-	cargo build $(GUEST_WORKSPACE) --release --target $(GUEST_TARGET)
+	$(GUEST_CARGO) build --release --target $(GUEST_TARGET)
 	@scripts/install-guests $(BACKENDS_DIR) $(GUESTS:%=target/guests/$(GUEST_TARGET)/release/%.wasm)
 
+# Built as for the tests, so that nothing is built twice.
 demo: guests ## talk to the scripted demo agent in this terminal; needs no key
-	cargo run -- console --backend demo
+	cargo test --no-run
+	@target/debug/aetheel console --backend demo
 
 test: guests ## run all tests of the guests and the host
-	cargo test $(GUEST_WORKSPACE) --workspace
+	$(GUEST_CARGO) test --workspace
 	cargo test
 
 check: setup ## formatting, lints, documentation, dependencies: what CI insists on
 	cargo fmt --all --check
-	cargo fmt --all --check --manifest-path guest-backends/Cargo.toml
+	$(GUEST_CARGO) fmt --all --check
 	cargo clippy --all-targets -- -D warnings
-	cargo clippy $(GUEST_WORKSPACE) --workspace --all-targets -- -D warnings
-	cargo clippy $(GUEST_WORKSPACE) --workspace --target $(GUEST_TARGET) -- -D warnings
-	$(DOC)
-	$(DOC) $(GUEST_WORKSPACE) --workspace
+	$(GUEST_CARGO) clippy --workspace --all-targets -- -D warnings
+	$(GUEST_CARGO) clippy --workspace --target $(GUEST_TARGET) -- -D warnings
+	cargo $(DOC)
+	$(GUEST_CARGO) $(DOC) --workspace
 	scripts/cargo-deny --log-level error check bans licenses sources
 	scripts/cargo-deny --log-level error --manifest-path guest-backends/Cargo.toml --config deny.toml check bans licenses sources
 
