@@ -32,11 +32,22 @@ pub(super) struct Loader {
     missing_told: bool,
 }
 
+/// Why a file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Something happened to it: whatever comes of it is told.
+    Touched,
+    /// It is looked at again to be sure: only news are told.
+    Rescan,
+}
+
 /// What is known of a file.
 #[derive(Debug)]
 struct Seen {
     /// None: look again at the next rescan, whatever the stamp says.
     stamp: Option<Stamp>,
+    /// What was read; None: nothing.
+    digest: Option<String>,
     /// The backend it holds; None: it was refused.
     name: Option<String>,
 }
@@ -80,7 +91,7 @@ impl Loader {
                 },
                 () = quiet => {
                     for path in self.settling.take(Instant::now()) {
-                        self.look_at(&path).await;
+                        self.look_at(&path, Cause::Touched).await;
                     }
                 }
                 _ = rescan.tick() => self.look_at_everything().await,
@@ -104,20 +115,31 @@ impl Loader {
         let found = found.unwrap_or_default();
         let gone: Vec<_> = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         for path in gone {
-            self.look_at(&path).await;
+            self.look_at(&path, Cause::Rescan).await;
         }
         for (path, stamp) in found {
             if self.files.get(&path).is_none_or(|seen| seen.stamp != Some(stamp)) {
-                self.look_at(&path).await;
+                self.look_at(&path, Cause::Rescan).await;
             }
         }
     }
 
     /// Brings what serves in line with one file.
-    async fn look_at(&mut self, path: &Path) {
+    async fn look_at(&mut self, path: &Path, cause: Cause) {
         let begun = Instant::now();
-        let (stamp, outcome) = match source::read(path.to_owned(), self.engine.limits().component).await {
-            Ok(source) => (Some(source.stamp).filter(Stamp::rested), self.load(path, source, begun).await),
+        let (stamp, digest, outcome) = match source::read(path.to_owned(), self.engine.limits().component).await {
+            Ok(source) => {
+                // A file that was still young is read once more later: its stamp alone proves nothing.
+                let stamp = Some(source.stamp).filter(Stamp::rested);
+                if let Some(seen) = self.files.get_mut(path)
+                    && cause == Cause::Rescan
+                    && seen.digest.as_ref() == Some(&source.digest)
+                {
+                    seen.stamp = stamp;
+                    return;
+                }
+                (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
+            }
             Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound && Stamp::of(path).is_none() => {
                 return self.vanished(path);
             }
@@ -126,16 +148,16 @@ impl Loader {
                 tracing::debug!(path = %path.display(), "backend file {error}");
                 return;
             }
-            // The file may be mended without a trace in its stamp (permissions of a folder above it).
-            Err(error @ AdmissionError::Read(_)) => (None, Err(error)),
-            Err(error) => (Stamp::of(path), Err(error)),
+            // It may be mended without a trace in its stamp (permissions of a folder above it).
+            Err(error @ AdmissionError::Read(_)) => (None, None, Err(error)),
+            Err(error) => (Stamp::of(path), None, Err(error)),
         };
-        let told_before = self.files.get(path).is_some_and(|seen| seen.name.is_none() && seen.stamp.is_none());
+        let unreadable_before = self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
         let name = outcome.as_ref().ok().map(|report| report.name().to_owned());
-        self.files.insert(path.to_owned(), Seen { stamp, name });
+        self.files.insert(path.to_owned(), Seen { stamp, digest, name });
         match outcome {
             Ok(report) => self.tell(report),
-            Err(AdmissionError::Read(_)) if told_before => {}
+            Err(AdmissionError::Read(_)) if unreadable_before && cause == Cause::Rescan => {}
             Err(reason) => {
                 let serving = self.serving_from(path);
                 tracing::warn!(path = %path.display(), serving, "backend file {}; hint: {}", reason.in_full(), reason.hint());

@@ -29,6 +29,8 @@ pub struct Wat {
     pub wit_imports: String,
     /// Core imports and anything else at module level.
     pub module: String,
+    /// Further memories.
+    pub memories: String,
     /// Run at instantiation.
     pub start: String,
     /// Run first in each export.
@@ -56,6 +58,7 @@ impl Wat {
             wit_packages: String::new(),
             wit_imports: String::new(),
             module: String::new(),
+            memories: String::new(),
             start: String::new(),
             describe: String::new(),
             save: String::new(),
@@ -117,12 +120,13 @@ impl Wat {
         let heap = ANSWERS + memory.bytes.len().next_multiple_of(16);
         let data: String = memory.bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
         let pages = self.pages.max(u32::try_from(heap / 65_536 + 1).expect("small"));
-        let Self { module, start, describe, save, load, realloc, handle, on_timer, contract, .. } = self;
+        let Self { module, memories, start, describe, save, load, realloc, handle, on_timer, contract, .. } = self;
         let start = if start.is_empty() { String::new() } else { format!("(func $start {start})(start $start)") };
         format!(
             r#"(module
               {module}
               (memory (export "memory") {pages})
+              {memories}
               (data (i32.const {ANSWERS}) "{data}")
               (global $heap (mut i32) (i32.const {heap}))
               (func (export "cabi_realloc") (param $old i32) (param $had i32) (param $align i32) (param $size i32) (result i32)
@@ -160,13 +164,19 @@ pub fn answering(name: &str, version: &str) -> Vec<u8> {
     Wat::new(name, version).build()
 }
 
+/// Bytes of one action in a guest's memory.
+pub fn action_size() -> usize {
+    let layout = Layout::of(&Wat::new("x", "1").wit());
+    layout.sizes.size(&layout.named("action")).size_wasm32()
+}
+
 /// Turns a core module in WAT into a component of the world `agent-backend` of the given WIT.
 pub fn component(wat: &str, wit: &str) -> Vec<u8> {
     let mut module = wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}\n{wat}"));
     let (resolve, package) = resolve(wit);
     let world = resolve.select_world(&[package], Some("agent-backend")).expect("the world");
     wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("metadata");
-    let mut encoder = ComponentEncoder::default().module(&module).expect("module");
+    let encoder = ComponentEncoder::default().module(&module).expect("module");
     encoder.validate(true).encode().unwrap_or_else(|error| panic!("{error:#}"))
 }
 

@@ -1,0 +1,247 @@
+//! What is not let in, and what it is told.
+
+use std::time::{Duration, Instant};
+
+use aetheel::agent::descriptor::Sharing;
+use aetheel::backend::{AdmissionError, Engine, Inspection};
+use aetheel::config::Limits;
+use aetheel::turn::GuestFailure;
+
+use super::limits;
+use crate::support::guests::{Wat, answering};
+
+const LOOP: &str = "(loop $for_ever (br $for_ever))";
+
+async fn examine_under(limits: &Limits, bytes: &[u8]) -> Result<Inspection, AdmissionError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("candidate.wasm");
+    std::fs::write(&path, bytes).unwrap();
+    Engine::new(limits, None).unwrap().inspect(&path).await
+}
+
+async fn examine(bytes: &[u8]) -> Result<Inspection, AdmissionError> {
+    examine_under(&limits(), bytes).await
+}
+
+async fn refusal(wat: Wat) -> AdmissionError {
+    examine(&wat.build()).await.expect_err("it was let in")
+}
+
+#[tokio::test]
+async fn a_good_backend_is_described() {
+    let bytes = answering("mini", "1.2.3");
+    let inspection = examine(&bytes).await.unwrap();
+    assert_eq!((inspection.descriptor.name.as_str(), inspection.descriptor.version.as_str()), ("mini", "1.2.3"));
+    assert_eq!((inspection.contract.as_str(), inspection.size), ("aetheel:backend@0.1.0", bytes.len() as u64));
+    assert_eq!(inspection.imports, ["aetheel:backend/types@0.1.0"]);
+    assert_eq!(inspection.digest.len(), 64);
+}
+
+#[tokio::test]
+async fn a_patch_version_of_the_contract_fits() {
+    let wat = Wat { contract: "0.1.7".to_owned(), ..Wat::new("mini", "1") };
+    assert_eq!(examine(&wat.build()).await.unwrap().contract, "aetheel:backend@0.1.7");
+}
+
+#[tokio::test]
+async fn what_is_not_a_component_is_named_for_what_it_is() {
+    let refused = async |bytes: &[u8]| examine(bytes).await.expect_err("let in");
+    assert!(matches!(refused(b"").await, AdmissionError::NotWasm("it is empty")));
+    assert!(matches!(refused(b"(component)").await, AdmissionError::NotWasm("it is text")));
+    assert!(matches!(refused(b"\x7fELF\xff").await, AdmissionError::NotWasm("it does not begin like one")));
+    assert!(matches!(refused(b"\0asm\x01\0\0\0").await, AdmissionError::CoreModule));
+    let good = answering("mini", "1");
+    assert!(matches!(refused(&good[..good.len() / 2]).await, AdmissionError::Compile(_)));
+    // The empty component compiles.
+    assert!(matches!(refused(&good[..8]).await, AdmissionError::NoContract));
+}
+
+#[tokio::test]
+async fn no_cut_of_a_component_is_let_in_half() {
+    // About one cut in a hundred compiles; what is let in must be complete.
+    let engine = Engine::new(&limits(), None).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.wasm");
+    let good = answering("mini", "1");
+    let mut let_in = 0;
+    for end in (0..good.len()).step_by(97).chain(good.len() - 200..good.len()) {
+        std::fs::write(&path, &good[..end]).unwrap();
+        if let Ok(inspection) = engine.inspect(&path).await {
+            assert_eq!(inspection.descriptor.name, "mini");
+            let_in += 1;
+        }
+    }
+    assert!(let_in < 10, "only cuts within trailing metadata pass: {let_in}");
+}
+
+#[tokio::test]
+async fn a_file_over_the_limit_is_not_read() {
+    let limits = Limits { component: 1000, ..limits() };
+    let error = examine_under(&limits, &answering("mini", "1")).await.expect_err("too large");
+    assert!(matches!(error, AdmissionError::TooLarge { limit: 1000, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_pipe_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe.wasm");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let error = Engine::new(&limits(), None).unwrap().inspect(&path).await.expect_err("no file");
+    assert!(matches!(error, AdmissionError::NotAFile), "{error}");
+}
+
+#[tokio::test]
+async fn a_compilation_has_its_time() {
+    // Many functions that take a while each.
+    let mut module = String::new();
+    for n in 0..400 {
+        module += &format!("(func $f{n} (param i64) (result i64) (local.get 0)");
+        for k in 0..200 {
+            module += &format!("(i64.mul (local.get 0) (i64.const {k})) i64.xor (i64.rotl (local.get 0) (i64.const 3)) i64.add");
+        }
+        module += ")";
+    }
+    let bytes = Wat { module, ..Wat::new("slow", "1") }.build();
+    let limits = Limits { compile: Duration::from_millis(20), ..limits() };
+    let begun = Instant::now();
+    let error = examine_under(&limits, &bytes).await.expect_err("too slow");
+    assert!(matches!(error, AdmissionError::CompileTime(_)), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(2), "it was waited for: {:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_forbidden_import_is_named() {
+    let mut wat = Wat::new("spy", "1");
+    wat.wit_imports = "import host;".to_owned();
+    wat.wit_packages = "interface host { shout: func(); }".to_owned();
+    wat.module = r#"(import "aetheel:backend/host@0.1.0" "shout" (func $shout))"#.to_owned();
+    wat.on_timer = "(call $shout)".to_owned();
+    let error = refusal(wat).await;
+    assert!(matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.1.0"), "{error}");
+
+    let mut wat = Wat::new("spy", "1");
+    wat.wit_imports = "import wasi:http/outgoing-handler@0.2.0;".to_owned();
+    wat.wit_packages = "package wasi:http@0.2.0 { interface outgoing-handler { handle: func(); } }".to_owned();
+    wat.module = r#"(import "wasi:http/outgoing-handler@0.2.0" "handle" (func $get))"#.to_owned();
+    wat.on_timer = "(call $get)".to_owned();
+    let error = refusal(wat).await;
+    assert!(matches!(&error, AdmissionError::ForbiddenImport(name) if name == "wasi:http/outgoing-handler@0.2.0"), "{error}");
+}
+
+#[tokio::test]
+async fn an_unknown_function_of_an_allowed_interface_is_named() {
+    let mut wat = Wat::new("spy", "1");
+    wat.wit_imports = "import wasi:cli/environment@0.2.0;".to_owned();
+    wat.wit_packages = "package wasi:cli@0.2.0 { interface environment { get-secrets: func(); } }".to_owned();
+    wat.module = r#"(import "wasi:cli/environment@0.2.0" "get-secrets" (func $get))"#.to_owned();
+    wat.on_timer = "(call $get)".to_owned();
+    let error = refusal(wat).await;
+    assert!(matches!(&error, AdmissionError::Link(text) if text.contains("get-secrets")), "{error}");
+}
+
+#[tokio::test]
+async fn another_version_of_the_contract_is_named_with_ours() {
+    let error = refusal(Wat { contract: "0.2.0".to_owned(), ..Wat::new("future", "1") }).await;
+    assert!(matches!(&error, AdmissionError::ContractVersion(version) if version == "0.2.0"), "{error}");
+    assert_eq!(error.to_string(), "implements aetheel:backend/backend@0.2.0, this host supports 0.1");
+}
+
+#[tokio::test]
+async fn a_changed_record_under_the_same_version_is_found() {
+    let mut wat = Wat::new("changed", "1");
+    wat.wit_changes.push(("    level: level,\n    text: string,".into(), "    level: level,\n    text: string,\n    extra: u32,".into()));
+    let error = refusal(wat).await;
+    assert!(
+        matches!(&error, AdmissionError::ContractTypes(text) if text.contains("expected record of 2 fields, found 3 fields")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_new_case_under_the_same_version_is_found() {
+    let mut wat = Wat::new("changed", "1");
+    wat.wit_changes.push(("    diagnostic(diagnostic),".into(), "    diagnostic(diagnostic),\n    more(u32),".into()));
+    let error = refusal(wat).await;
+    assert!(matches!(&error, AdmissionError::ContractTypes(text) if text.contains("cases")), "{error}");
+}
+
+#[track_caller]
+fn failed_in(error: &AdmissionError, at: &str) -> GuestFailure {
+    match error {
+        AdmissionError::Trial { step, failure } if *step == at => failure.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn loops_at_the_start_in_the_allocator_and_in_describe_are_cut_off() {
+    for (wat, step) in [
+        (Wat { start: LOOP.to_owned(), ..Wat::new("evil", "1") }, "start"),
+        (Wat { describe: LOOP.to_owned(), ..Wat::new("evil", "1") }, "describe"),
+        (Wat { realloc: LOOP.to_owned(), ..Wat::new("evil", "1") }, "handle of nothing"),
+        (Wat { handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "handle of nothing"),
+    ] {
+        let begun = Instant::now();
+        let error = refusal(wat).await;
+        let failure = failed_in(&error, step);
+        assert!(matches!(&failure, GuestFailure::CutOff(text) if text.contains("ran for more than 300 ms")), "{failure:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_needs_more_memory_than_there_is_or_crashes_is_not_let_in() {
+    let failure = failed_in(&refusal(Wat { pages: 300, ..Wat::new("big", "1") }).await, "start");
+    assert!(matches!(&failure, GuestFailure::CutOff(text) if text.contains("16 MiB")), "{failure:?}");
+    let failure = failed_in(&refusal(Wat { start: "unreachable".to_owned(), ..Wat::new("bad", "1") }).await, "start");
+    assert!(matches!(failure, GuestFailure::Trapped(_)), "{failure:?}");
+    let crash = "(if (local.get $n) (then unreachable))".to_owned();
+    let failure = failed_in(&refusal(Wat { handle: crash, ..Wat::new("bad", "1") }).await, "handle of a first prompt");
+    assert!(matches!(failure, GuestFailure::Trapped(_)), "{failure:?}");
+}
+
+#[tokio::test]
+async fn a_descriptor_must_be_usable_constant_and_of_a_kind_the_host_has() {
+    let described = |descriptor| Wat { descriptor, ..Wat::new("mini", "1") };
+    let error = refusal(described(serde_json::json!({ "name": "../etc" }))).await;
+    assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
+    assert!(error.in_full().contains("`name` \"../etc\""), "{}", error.in_full());
+    let error = refusal(described(serde_json::json!({ "programs": 7 }))).await;
+    assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
+    let error = refusal(described(serde_json::json!({ "sharing": "link" }))).await;
+    assert!(matches!(error, AdmissionError::Sharing(Sharing::Link)), "{error}");
+    assert!(error.to_string().contains("only supports `turn`"), "{error}");
+
+    // The second description is one byte shorter.
+    let mut fickle = Wat::new("fickle", "1");
+    fickle.module = "(global $calls (mut i32) (i32.const 0))".to_owned();
+    fickle.describe = "(if (global.get $calls) (then (i32.store (i32.const 904) (i32.const 1)) (return (i32.const 900))))
+        (global.set $calls (i32.const 1))"
+        .to_owned();
+    assert!(matches!(refusal(fickle).await, AdmissionError::SelfTest(text) if text.contains("describe")));
+}
+
+#[tokio::test]
+async fn a_backend_that_acts_unasked_fails_its_self_test() {
+    let mut wat = Wat::new("eager", "1");
+    // ok([close-stdin(0)])
+    wat.handle = "(if (i32.eqz (local.get $n)) (then (i32.store8 (i32.const 65536) (i32.const 2)) (i32.store (i32.const 904) (i32.const 65536)) (i32.store (i32.const 908) (i32.const 1)) (return (i32.const 900))))".to_owned();
+    assert!(matches!(refusal(wat).await, AdmissionError::SelfTest(text) if text.contains("handle")));
+}
+
+#[tokio::test]
+async fn compiled_components_are_kept_in_a_private_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("deep/cache");
+    let path = folder.path().join("mini.wasm");
+    std::fs::write(&path, answering("mini", "1")).unwrap();
+    for _ in 0..2 {
+        Engine::new(&limits(), Some(&cache)).unwrap().inspect(&path).await.unwrap();
+    }
+    assert_eq!(std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(std::fs::read_dir(&cache).unwrap().next().is_some(), "nothing was kept");
+    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
+    Engine::new(&limits(), Some(&cache)).unwrap();
+    assert_eq!(std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700, "made private again");
+}
