@@ -7,6 +7,8 @@ mod architecture;
 mod backend;
 mod discord;
 mod dispatch;
+mod guests;
 mod live;
+mod load;
 mod process;
 mod reload;

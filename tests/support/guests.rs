@@ -43,7 +43,15 @@ pub struct Wat {
     pub on_timer: String,
     /// Memory at the beginning, pages of 64 KiB.
     pub pages: u32,
+    /// What `start-turn` is answered with, instead of the usual.
+    pub on_start: Option<Vec<Action>>,
+    /// What the input with this tag is answered with, instead of `timer` with the usual.
+    pub later: Option<(u8, Vec<Action>)>,
 }
+
+/// Tag of the input `timer`, and of `exited`, as they stand in the contract.
+pub const TIMER: u8 = 10;
+pub const EXITED: u8 = 4;
 
 impl Wat {
     /// A backend that answers `start-turn` with its version as text and the end of the turn, `timer` with its version
@@ -67,6 +75,8 @@ impl Wat {
             handle: String::new(),
             on_timer: String::new(),
             pages: 2,
+            on_start: None,
+            later: None,
         }
     }
 
@@ -105,8 +115,9 @@ impl Wat {
         let layout = Layout::of(&Self::new("x", "1").wit());
         let nothing = memory.answer(&layout, &[]);
         memory.keys.clear();
-        let turn = memory.answer(&layout, &[event(), done]);
-        let timer = memory.answer(&layout, &[event()]);
+        let turn = memory.answer(&layout, &self.on_start.clone().unwrap_or_else(|| vec![event(), done]));
+        let (tag_later, later) = self.later.clone().unwrap_or_else(|| (TIMER, vec![event()]));
+        let later = memory.answer(&layout, &later);
         let none = memory.put(&[0; 12], 4);
         let (input, command) = layout.first_payload();
         let patch: String = memory
@@ -147,8 +158,8 @@ impl Wat {
                 {handle}
                 (if (i32.eqz (local.get $n)) (then (return (i32.const {nothing}))))
                 (global.set $heap (i32.const {heap}))
-                (if (i32.eq (i32.load8_u offset={input} (local.get $in)) (i32.const 10))
-                  (then {on_timer} (return (i32.const {timer}))))
+                (if (i32.eq (i32.load8_u offset={input} (local.get $in)) (i32.const {tag_later}))
+                  (then {on_timer} (return (i32.const {later}))))
                 (if (i32.or (i32.load8_u offset={input} (local.get $in)) (i32.load8_u offset={tag} (local.get $in)))
                   (then (return (i32.const {nothing}))))
                 {patch}
@@ -285,7 +296,8 @@ impl Memory {
                     let offsets = layout.sizes.field_offsets(record.fields.iter().map(|field| &field.ty));
                     for (field, (offset, of)) in record.fields.iter().zip(offsets) {
                         let at = at + offset.size_wasm32();
-                        if field.name == "session" || field.name == "turn" {
+                        let key = layout.sizes.size(of).size_wasm32() == 4;
+                        if key && (field.name == "session" || field.name == "turn") {
                             self.keys.push((field.name.clone(), at));
                         }
                         self.lower(layout, of, &value[&field.name], at);
