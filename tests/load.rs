@@ -5,19 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Action, AgentEvent, EventKind, Exit, Outcome, Safety, Spawn, Text, TurnDone};
+use aetheel::agent::{Action, AgentEvent, EventKind, Exit, Outcome, Spawn, Text, TurnDone};
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
 use aetheel::config::{BusyPolicy, Limits};
-use aetheel::dispatch::{Dispatcher, Parts};
+use aetheel::dispatch::Dispatcher;
 use aetheel::process::{Custody, Means};
 use aetheel::queue;
-use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, read};
 use aetheel::turn::{Backends as _, Launcher};
-use aetheel::workspace::Workspace;
 
 use crate::support::guests::{EXITED, Wat};
-use crate::support::scripted::{Agent, Collected, CollectingOutlet, ScriptedLauncher, choices, host, message};
+use crate::support::scripted::{Agent, Collected, ScriptedLauncher, message, parts};
 
 /// A dispatcher on a real registry.
 struct Scene {
@@ -40,23 +38,14 @@ impl Scene {
         let registry = Arc::new(registry);
         assert_eq!(registry.names(), [backend]);
         let collected = Arc::new(Collected::default());
-        let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
-        let mut host = host(folder.path(), Duration::from_secs(60));
-        host.stop_grace = Duration::from_secs(5);
+        let limits = queue::Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue };
+        let mut parts = parts(folder.path(), backend, registry.clone(), launcher, &collected, limits).await;
+        parts.host.stop_grace = Duration::from_secs(5);
         if let Some(program) = program {
-            host.programs = HashMap::from([((backend.to_owned(), "aetheel".to_owned()), program.to_owned())]);
+            parts.host.programs = HashMap::from([((backend.to_owned(), "aetheel".to_owned()), program.to_owned())]);
         }
-        let dispatcher = Dispatcher::new(Parts {
-            choices: choices(backend, Safety::Edit),
-            limits: queue::Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue },
-            host,
-            backends: registry.clone(),
-            launcher,
-            outlet: Arc::new(CollectingOutlet(collected.clone())),
-            workspace: Workspace::open(&folder.path().join("config")).await.unwrap(),
-            recorder: recorder.clone(),
-            redactor: Redactor::default(),
-        });
+        let recorder = parts.recorder.clone();
+        let dispatcher = Dispatcher::new(parts);
         Self { folder, registry, dispatcher, collected, recorder }
     }
 
