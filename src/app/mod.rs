@@ -88,8 +88,9 @@ async fn check(settings: Settings) -> u8 {
 /// `aetheel console`.
 async fn talk(settings: Settings) -> u8 {
     let began = Instant::now();
-    // Between streamed text only what matters; LOG_LEVEL overrides.
-    let filter = if settings.variables.contains_key("LOG_LEVEL") { settings.config.log_level.as_str() } else { "warn" };
+    // What goes wrong with a turn is told with its answer, so that the log has little to add; LOG_LEVEL overrides.
+    let filter =
+        if settings.variables.contains_key("LOG_LEVEL") { settings.config.log_level.as_str() } else { "warn,aetheel::dispatch=error" };
     if let Err(fault) = telemetry::start(settings.config.log_format, filter, settings.redactor.clone()) {
         eprintln!("error: {fault}");
         return exit::CONFIG;
@@ -108,7 +109,8 @@ async fn talk(settings: Settings) -> u8 {
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "console ready");
     let left = console::run(&dispatcher, &console).await;
     let (grace, code) = match left {
-        Ok(Leave::Done { failed: 0 }) => (Duration::ZERO, exit::OK),
+        // At a terminal the person has seen it; a script must be told.
+        Ok(Leave::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
         Ok(Leave::Done { .. }) => (Duration::ZERO, exit::FAILED),
         Ok(Leave::Terminated) => (grace, exit::OK),
         Err(error) => {

@@ -34,7 +34,6 @@ pub type Understanding = Arc<dyn Fn(&mut GuestState, &Input) -> Result<Vec<Actio
 #[derive(Default)]
 pub struct GuestState {
     pub start: Option<StartTurn>,
-    pub done: bool,
 }
 
 pub struct ScriptedBackend {
