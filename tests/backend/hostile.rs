@@ -65,7 +65,7 @@ async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
     // 32 MiB out of a guest is the host's own work, and bounded by that.)
     let meanwhile = calls.load(Ordering::Relaxed) - before;
     let looped = failure.to_string().contains("ran for more");
-    assert!(!looped || meanwhile >= 2, "the other link got through {meanwhile} rounds in {took:?}");
+    assert!(!looped || meanwhile >= 1, "the other link got through {meanwhile} rounds in {took:?}");
     let mut guest = guest;
     let again = guest.handle(prompt(7, 9)).await.expect_err("a failed guest is not used again");
     assert_eq!(again, failure);
