@@ -39,6 +39,8 @@ pub struct Wat {
     pub load: String,
     pub realloc: String,
     pub handle: String,
+    /// Run after the host took the answer of `handle`; empty: there is no such function.
+    pub after_handle: String,
     /// Run when the first input is `timer`; returns the answer's address or falls through to the default answer.
     pub on_timer: String,
     /// Memory at the beginning, pages of 64 KiB.
@@ -73,6 +75,7 @@ impl Wat {
             load: String::new(),
             realloc: String::new(),
             handle: String::new(),
+            after_handle: String::new(),
             on_timer: String::new(),
             pages: 2,
             on_start: None,
@@ -131,7 +134,12 @@ impl Wat {
         let heap = ANSWERS + memory.bytes.len().next_multiple_of(16);
         let data: String = memory.bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
         let pages = self.pages.max(u32::try_from(heap / 65_536 + 1).expect("small"));
-        let Self { module, memories, start, describe, save, load, realloc, handle, on_timer, contract, .. } = self;
+        let Self { module, memories, start, describe, save, load, realloc, handle, after_handle, on_timer, contract, .. } = self;
+        let after = if after_handle.is_empty() {
+            String::new()
+        } else {
+            format!(r#"(func (export "cabi_post_aetheel:backend/backend@{contract}#handle") (param i32) {after_handle})"#)
+        };
         let start = if start.is_empty() { String::new() } else { format!("(func $start {start})(start $start)") };
         format!(
             r#"(module
@@ -164,6 +172,7 @@ impl Wat {
                   (then (return (i32.const {nothing}))))
                 {patch}
                 (i32.const {turn}))
+              {after}
               {start})"#,
             tag = layout.command_tag(),
         )
