@@ -207,7 +207,7 @@ impl Ground {
 /// Why a file of the backends folder does not serve.
 fn refusal(report: LoadReport) -> Option<String> {
     match report {
-        LoadReport::Refused { path, reason } => Some(format!("{}: {}; {}", path.display(), reason.in_full(), reason.hint())),
+        LoadReport::Refused { path, reason } => Some(format!("{}: {}; {}", path.display(), with_causes(&*reason), reason.hint())),
         _ => None,
     }
 }

@@ -206,7 +206,7 @@ async fn a_descriptor_must_be_usable_constant_and_of_a_kind_the_host_has() {
     let described = |descriptor| Wat { descriptor, ..Wat::new("mini", "1") };
     let error = refusal(described(serde_json::json!({ "name": "../etc" }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
-    assert!(error.in_full().contains("`name` \"../etc\""), "{}", error.in_full());
+    assert!(aetheel::plain::with_causes(&error).contains("`name` \"../etc\""), "{}", aetheel::plain::with_causes(&error));
     let error = refusal(described(serde_json::json!({ "programs": 7 }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
     let error = refusal(described(serde_json::json!({ "sharing": "link" }))).await;
