@@ -23,9 +23,7 @@ pub fn run(cli: Cli) -> u8 {
     match cli.command {
         Command::DemoAgent { arguments } => demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr()),
         Command::Check(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(check(settings))),
-        Command::Console { common, backend } => {
-            with_settings(common.env_file.as_deref(), backend, |settings| block_on(talk(settings)))
-        }
+        Command::Console { common, backend } => with_settings(common.env_file.as_deref(), backend, |settings| block_on(talk(settings))),
         Command::Run(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(gateway::serve(settings))),
     }
 }

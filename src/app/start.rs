@@ -72,7 +72,10 @@ impl Ground {
             }
         }
         if !config.backends_dir.is_dir() {
-            faults.push(format!("BACKENDS_DIR: there is no folder {}; build the backends with `make guests` or set it", config.backends_dir.display()));
+            faults.push(format!(
+                "BACKENDS_DIR: there is no folder {}; build the backends with `make guests` or set it",
+                config.backends_dir.display()
+            ));
         }
         let custody = Custody::new(Means::Best)
             .map_err(|error| faults.push(format!("cannot take custody of processes: {}", with_causes(&error))))

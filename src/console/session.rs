@@ -133,7 +133,9 @@ impl Session<'_> {
 
     fn submit(&mut self, line: &str) -> Result<(), String> {
         let (kind, lane, origin) = (EventKind::Message, Lane::Console, Origin::Console);
-        self.dispatcher.submit(NewEvent { kind, lane, origin, author: None, prompt: line.to_owned() }).map_err(|reason| reason.to_string())?;
+        self.dispatcher
+            .submit(NewEvent { kind, lane, origin, author: None, prompt: line.to_owned() })
+            .map_err(|reason| reason.to_string())?;
         self.submitted += 1;
         Ok(())
     }

@@ -198,4 +198,3 @@ fn turn_id() -> String {
     id.truncate(8);
     id
 }
-

@@ -8,7 +8,9 @@ use aetheel::event::Lane;
 use aetheel::turn::recording::{What, read};
 use aetheel::turn::{Backend as _, GuestFailure, ProcessCommand};
 
-use crate::support::scripted::{Agent, Desk, ScriptedBackend, ScriptedLauncher, Understanding, Wishes, done, event, failure, plain, spawn, text_event};
+use crate::support::scripted::{
+    Agent, Desk, ScriptedBackend, ScriptedLauncher, Understanding, Wishes, done, event, failure, plain, spawn, text_event,
+};
 
 /// Answers the prompt backwards, in a session.
 async fn obliging(agent: Agent) {
@@ -326,8 +328,14 @@ async fn what_this_host_does_not_do_is_answered_so_that_no_guest_waits_for_ever(
             Action::OpenStream(OpenStream { stream: 6, proc: 1, path: "/".into() }),
             Action::Ask(Ask { ask: 7, session: 1, turn: 1, title: "?".into(), kind: AskKind::SignIn("x".into()), always_label: None }),
         ])),
-        Input::HttpFailed(failed) => Some(Ok({ notes.lock().unwrap().push(failed.request); vec![] })),
-        Input::StreamClosed(closed) => Some(Ok({ notes.lock().unwrap().push(closed.stream); vec![] })),
+        Input::HttpFailed(failed) => Some(Ok({
+            notes.lock().unwrap().push(failed.request);
+            vec![]
+        })),
+        Input::StreamClosed(closed) => Some(Ok({
+            notes.lock().unwrap().push(closed.stream);
+            vec![]
+        })),
         Input::Command(Command::Answer(answer)) => {
             assert_eq!(answer.decision, Decision::Dismissed);
             notes.lock().unwrap().push(answer.ask);

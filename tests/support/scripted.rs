@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, AgentEvent, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe, Safety, SessionReady,
-    Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
+    Action, AgentEvent, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe, Safety,
+    SessionReady, Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, Outlet, Parts, Reply};
@@ -20,7 +20,8 @@ use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::Recorder;
 use aetheel::turn::{
-    Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+    Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand,
+    ProcessEvent,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -112,7 +113,9 @@ pub fn plain() -> Understanding {
             Input::Line(line) => match line.text.split_once(' ').unwrap_or((&line.text, "")) {
                 ("text", text) => vec![event(text_event(text))],
                 ("notice", text) => vec![event(EventKind::Notice(text.to_owned()))],
-                ("session", id) => vec![Action::SessionReady(SessionReady { session: 1, native_id: id.to_owned(), model: None, title: None })],
+                ("session", id) => {
+                    vec![Action::SessionReady(SessionReady { session: 1, native_id: id.to_owned(), model: None, title: None })]
+                }
                 ("done", _) => vec![done(Outcome::Completed)],
                 ("unknown-session", _) => vec![done(Outcome::Failed(failure(FailureKind::SessionUnknown)))],
                 _ => vec![],
@@ -127,9 +130,20 @@ pub fn spawn(start: &StartTurn, arguments: &[&str]) -> Action {
     if let Some(id) = &start.native_id {
         arguments.extend([Value::Text("--resume".to_owned()), Value::Text(id.clone())]);
     }
-    let stdin = start.parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }).collect();
+    let stdin =
+        start.parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }).collect();
     let (session, turn) = (Some(start.session), Some(start.turn));
-    Action::Spawn(Spawn { proc: 1, program: "agent".into(), arguments, environment: vec![], stdin, keep_open: false, listens: false, session, turn })
+    Action::Spawn(Spawn {
+        proc: 1,
+        program: "agent".into(),
+        arguments,
+        environment: vec![],
+        stdin,
+        keep_open: false,
+        listens: false,
+        session,
+        turn,
+    })
 }
 
 pub fn event(kind: EventKind) -> Action {
@@ -280,7 +294,12 @@ impl Desk {
         Self::with_backends(launcher, wishes, backends.clone(), backends).await
     }
 
-    pub async fn with_backends(launcher: Arc<ScriptedLauncher>, wishes: Wishes, backends: Arc<OneBackend>, seen: Arc<dyn Backends>) -> Self {
+    pub async fn with_backends(
+        launcher: Arc<ScriptedLauncher>,
+        wishes: Wishes,
+        backends: Arc<OneBackend>,
+        seen: Arc<dyn Backends>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let secrets: Vec<_> = wishes.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
@@ -307,15 +326,30 @@ impl Desk {
 
 pub fn choices(backend: &str, safety: Safety) -> Choices {
     Choices {
-        backend: backend.into(), model: None, safety, mode: Mode::Build, allowed_tools: vec![], max_turns: 25, prompt_limit: 256 << 10,
+        backend: backend.into(),
+        model: None,
+        safety,
+        mode: Mode::Build,
+        allowed_tools: vec![],
+        max_turns: 25,
+        prompt_limit: 256 << 10,
     }
 }
 
 pub fn host(cwd: &Path, query_timeout: Duration) -> Host {
     Host {
         variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
-        further_variables: vec![], programs: HashMap::new(), agent_versions: HashMap::new(), wrapper: vec![], cwd: cwd.to_owned(),
-        query_timeout, idle_timeout: None, stop_grace: Duration::from_millis(200), max_turns: 25, line_limit: 1 << 20, output_limit: 64 << 20,
+        further_variables: vec![],
+        programs: HashMap::new(),
+        agent_versions: HashMap::new(),
+        wrapper: vec![],
+        cwd: cwd.to_owned(),
+        query_timeout,
+        idle_timeout: None,
+        stop_grace: Duration::from_millis(200),
+        max_turns: 25,
+        line_limit: 1 << 20,
+        output_limit: 64 << 20,
     }
 }
 
