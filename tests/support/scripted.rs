@@ -301,6 +301,8 @@ impl Desk {
         seen: Arc<dyn Backends>,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().join("workspace");
+        std::fs::create_dir(&cwd).unwrap();
         let secrets: Vec<_> = wishes.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
         let recorder = Recorder::new(folder.path().join("recordings"), redactor.clone());
@@ -308,7 +310,7 @@ impl Desk {
         let dispatcher = Dispatcher::new(Parts {
             choices: choices("scripted", wishes.safety),
             limits: Limits { max_concurrent: wishes.slots, max_depth: wishes.depth, busy_policy: BusyPolicy::Reject },
-            host: host(folder.path(), wishes.query_timeout),
+            host: host(&cwd, wishes.query_timeout),
             backends: seen,
             launcher: launcher.clone(),
             outlet: Arc::new(CollectingOutlet(collected.clone())),
