@@ -260,13 +260,22 @@ impl Recorded {
     /// Returns the agent's arguments.
     #[track_caller]
     pub fn arguments(&self) -> &[String] {
-        self.entries
-            .iter()
-            .find_map(|entry| match &entry.what {
-                What::Launch { command, .. } => Some(&command[1..]),
-                _ => None,
-            })
-            .unwrap_or_else(|| panic!("nothing was launched: {self:#?}"))
+        let launched = self.entries.iter().find_map(|entry| match &entry.what {
+            What::Launch { command, .. } => Some(&command[1..]),
+            _ => None,
+        });
+        launched.unwrap_or_else(|| panic!("nothing was launched: {self:#?}"))
+    }
+
+    /// Returns the names of the agent's variables, sorted.
+    pub fn environment(&self) -> Vec<&str> {
+        let launches = self.entries.iter().filter_map(|entry| match &entry.what {
+            What::Launch { environment, .. } => Some(environment),
+            _ => None,
+        });
+        let mut names: Vec<&str> = launches.flatten().map(String::as_str).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Returns the value of one of the agent's flags.

@@ -50,9 +50,10 @@ async fn a_command_of_the_model_runs_in_the_workspace_with_nothing_of_the_gatewa
     for (name, value) in CANARIES {
         assert!(!result.contains(name) && !result.contains(value), "{name} reached the agent: {result}");
     }
-    for name in ["BACKENDS_DIR", "CONFIG_DIR", "RECORDINGS_DIR"] {
-        assert!(!result.contains(&format!("{name}=")), "{name} reached the agent: {result}");
-    }
+    let given = gateway.recordings()[0].environment().join(" ");
+    let wanted = "ANTHROPIC_API_KEY ANTHROPIC_BASE_URL CLAUDE_CODE_DISABLE_AUTO_MEMORY CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC \
+        CLAUDE_CODE_MAX_RETRIES DISABLE_AUTOUPDATER DISABLE_ERROR_REPORTING DISABLE_TELEMETRY HOME IS_SANDBOX LANG PATH TZ";
+    assert_eq!(given, wanted, "what is declared or needed by any program, and nothing else");
 }
 
 /// Runs one `Write` to a place, in a permission mode, and returns what the model was told.
@@ -100,14 +101,19 @@ async fn accepted_edits_end_at_the_workspace() {
     }
 }
 
+/// The file that the system prompt says the agent may append to.
+fn offered_memory(system: &str) -> Option<&str> {
+    let (_, rest) = system.split_once("by appending them to `")?;
+    rest.split_once("` with the Write tool").map(|(path, _)| path)
+}
+
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn the_agent_writes_its_memory_with_the_tools_the_system_prompt_names() {
-    for mode in ["bypassPermissions", "acceptEdits"] {
+async fn the_agent_writes_its_memory_where_the_system_prompt_says_it_may() {
+    for (mode, folder) in [("bypassPermissions", "config"), ("acceptEdits", "workspace/config")] {
         let model = ModelServer::answering(|request| {
             let system = request.system();
-            let at = system.find("by appending them to `").expect("the preamble names the file") + 22;
-            let path = &system[at..at + system[at..].find('`').unwrap()];
+            let path = offered_memory(&system);
             match request.tool_results().len() {
                 _ if request.prompts().last() == Some(&"And now?") => Reply::text("It is there."),
                 0 => Reply::tool("toolu_1", "Read", json!({"file_path": path})),
@@ -116,9 +122,15 @@ async fn the_agent_writes_its_memory_with_the_tools_the_system_prompt_names() {
             }
         });
         let gateway = LiveGateway::new(model.await).with("PERMISSION_MODE", mode).with("ALLOWED_TOOLS", "Read,Write");
+        let folder_path = gateway.path(folder).display().to_string();
+        let gateway = gateway.with("CONFIG_DIR", &folder_path);
         gateway.talk(&["Remember a fact.", "And now?"]).await.answers("Noted.\nIt is there.\n");
         let requests = gateway.model.requests();
-        assert_eq!(gateway.read("config/memory.md"), "# Memory\n- a fact\n", "{mode}: {:?}", requests[2].tool_results());
+        assert_eq!(gateway.read(&format!("{folder}/memory.md")), "# Memory\n- a fact\n", "{mode}: {:?}", requests[2].tool_results());
         assert!(requests.last().unwrap().system().contains("- a fact"));
     }
+    let gateway = LiveGateway::new(ModelServer::answering(|_| Reply::text("ok")).await).with("PERMISSION_MODE", "acceptEdits");
+    let gateway = gateway.with("ALLOWED_TOOLS", "Read,Write");
+    gateway.talk(&["Hello"]).await.answers("ok\n");
+    assert_eq!(offered_memory(&gateway.model.only_request().system()), None, "edits end at the workspace, the file is outside");
 }
