@@ -68,12 +68,18 @@ impl Inner {
     async fn start(&self, event: &Event, descriptor: &Descriptor, session: Option<SessionId>) -> StartTurn {
         let choices = &self.parts.choices;
         let own = descriptor.name == choices.backend;
+        let memory_path = self.parts.workspace.memory_path();
         // Tools with which the agent may write to memory.md in this turn.
-        let may_write = choices.mode == Mode::Build && choices.safety >= Safety::Edit;
+        let may_write = choices.mode == Mode::Build
+            && match choices.safety {
+                Safety::Default => false,
+                Safety::Edit => memory_path.starts_with(&self.parts.host.cwd),
+                Safety::Danger => true,
+            };
         let allowed = |tool: &&String| choices.allowed_tools.is_empty() || choices.allowed_tools.contains(tool);
         let write_tools: Vec<String> = descriptor.write_tools.iter().filter(|_| may_write).filter(allowed).cloned().collect();
         let documents = self.parts.workspace.read().await;
-        let memory = MemoryAccess { path: &self.parts.workspace.memory_path(), write_tools: &write_tools };
+        let memory = MemoryAccess { path: &memory_path, write_tools: &write_tools };
         let assembled = prompt::assemble(&documents, &memory);
         for warning in &assembled.warnings {
             tracing::warn!("{warning}");

@@ -290,6 +290,8 @@ impl Desk {
         let collected = Arc::new(Collected::default());
         let limits = Limits { max_concurrent: wishes.slots, max_depth: wishes.depth, busy_policy: BusyPolicy::Reject };
         let mut parts = parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
+        parts.host.cwd = folder.path().join("workspace");
+        std::fs::create_dir(&parts.host.cwd).unwrap();
         parts.host.query_timeout = wishes.query_timeout;
         parts.choices.safety = wishes.safety;
         parts.recorder = Recorder::new(folder.path().join("recordings"), redactor.clone());
