@@ -3,4 +3,5 @@
 pub mod discord;
 pub mod guests;
 pub mod model_server;
+pub mod program;
 pub mod scripted;
