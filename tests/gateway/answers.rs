@@ -35,7 +35,7 @@ async fn a_long_answer_is_split_with_its_code_fences_kept() {
     let installation = installed(&local);
     let _bot = serving(&installation).await;
     let code: String = (0..70).map(|number| format!("    println!(\"this is line number {number}\");\n")).collect();
-    let said = format!("```rust\nfn main() {{\n{code}}}\n```");
+    let said = format!("like this:\n```rust\nfn main() {{\n{code}}}\n```");
     local.slash(CHANNEL, ANN, "ask", Some(&said));
 
     local.wait_for_message(CHANNEL, |text| text.ends_with("of our conversation.")).await;
@@ -75,7 +75,7 @@ async fn stop_ends_a_turn_and_the_next_prompt_is_answered() {
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.slash(CHANNEL, ANN, "stop", None);
     let stopped = local.wait_for_message(CHANNEL, |text| text.contains("⚠️ Stopped. (stopped, ")).await;
-    assert!(stopped.content.starts_with("Second 1. "), "what was said stays: {}", stopped.content);
+    assert!(stopped.content.starts_with("Second 1."), "what was said stays: {}", stopped.content);
     local.wait_for_message(CHANNEL, |text| text == "Stopped.").await;
     local.wait_for("the agent's end", |_| bot.agents().is_empty().then_some(())).await;
     local.mention(CHANNEL, ANN, "hello");

@@ -31,8 +31,9 @@ async fn a_failure_is_one_short_line_with_kind_and_id_and_the_id_names_a_recordi
         local.mention(CHANNEL, ANN, prompt);
         let told = local.wait_for_message(CHANNEL, |text| text.contains(sentence)).await;
         let id = id_of(&told.content, kind);
-        assert_eq!(told.content, format!("I begin, and then \n⚠️ {sentence} ({kind}, {id})"));
-        assert_eq!(ending(&local, &installation, id).await, "agent-failure");
+        assert_eq!(told.content, format!("I begin, and then\n⚠️ {sentence} ({kind}, {id})"));
+        let ending = ending(&local, &installation, id).await;
+        assert!(ending.starts_with("agent-failure: "), "{ending}");
         let logged = bot.logs_where("the turn's failure", |line| line["message"] == "turn failed" && line["span"]["turn"] == id).await;
         let detail = logged["detail"].as_str().unwrap();
         assert!(detail.contains("as asked") || detail.contains("on request"), "the operator learns more: {logged}");

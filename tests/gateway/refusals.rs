@@ -108,7 +108,7 @@ async fn a_wrong_command_line_is_64_and_help_is_0() {
     for wrong in [&[][..], &["fly"], &["run", "--fast"], &["console", "--backend"]] {
         let ended = installation.run(wrong, "").await;
         assert_eq!(ended.code, 64, "{wrong:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains("Usage: "), "{}", ended.stderr);
+        assert!(ended.stderr.contains("--help") && ended.stdout.is_empty(), "{}", ended.stderr);
     }
     for right in ["--help", "--version"] {
         assert_eq!(installation.run(&[right], "").await.code, 0);
