@@ -110,7 +110,8 @@ async fn talk(settings: Settings) -> u8 {
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "console ready");
     let left = console::run(&dispatcher, &console).await;
     let (grace, code) = match left {
-        Ok(Leave::Done { failed: 0 }) => (Duration::ZERO, exit::OK),
+        // A person has seen what went wrong; only scripts are told by the code.
+        Ok(Leave::Done { failed }) if live || failed == 0 => (Duration::ZERO, exit::OK),
         Ok(Leave::Done { .. }) => (Duration::ZERO, exit::FAILED),
         Ok(Leave::Terminated) => (grace, exit::OK),
         Err(error) => {

@@ -25,7 +25,7 @@ async fn a_failure_is_one_short_line_with_kind_and_id_and_the_id_names_a_recordi
     let cases = [
         ("fail authentication", "The agent is not signed in, or its key was refused.", "authentication"),
         ("fail rate-limited", "The agent's service is limiting requests.", "rate limited"),
-        ("crash", "The agent ended without a result.", "agent failure"),
+        ("crash", "The agent failed.", "agent failure"),
     ];
     for (prompt, sentence, kind) in cases {
         local.mention(CHANNEL, ANN, prompt);

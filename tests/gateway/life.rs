@@ -77,6 +77,18 @@ async fn a_terminated_program_finishes_its_turn_and_leaves_with_zero() {
 }
 
 #[tokio::test]
+async fn every_signal_that_ends_programs_ends_it_in_order() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut bot = serving(&installation).await;
+        bot.signal(signal);
+        assert_eq!(bot.ended().await.code, 0, "{signal:?}");
+        bot.logs("shutdown: done").await;
+    }
+}
+
+#[tokio::test]
 async fn a_second_signal_stops_the_turns_at_once() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
