@@ -3,6 +3,7 @@
 pub mod discord;
 pub mod guests;
 pub mod model_server;
+pub mod program;
 pub mod scripted;
 
 /// A built backend component.
