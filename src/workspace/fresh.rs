@@ -56,6 +56,8 @@ pub(super) struct Want {
     pub keep_end: bool,
     /// It was there before: when it is missing, it may be being replaced.
     pub expected: bool,
+    /// What it was after we wrote it ourselves: in that state nobody else is at it, and it need not have been at rest.
+    pub ours: Option<Stamp>,
 }
 
 /// What reading came to.
@@ -132,11 +134,17 @@ fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome
     (&file).take(want.limit).read_to_end(&mut bytes)?;
     let same = Stamp::of(&file.metadata()?) == stamp && bytes.len() as u64 == stamp.size.min(want.limit);
     let unchanged = seen.filter(|(before, _)| *before == stamp).map_or(Duration::ZERO, |(_, time)| time + PAUSE);
-    if same && (stamp.at_rest(now) || unchanged >= REST) {
+    if same && (stamp.at_rest(now) || want.ours == Some(stamp) || unchanged >= REST) {
         return Ok(Outcome::Whole(Whole { bytes, stamp, cut, keep_end: want.keep_end }));
     }
     *seen = Some((stamp, unchanged));
     Ok(Outcome::Unsettled)
+}
+
+/// Whether a file is found at rest at the first look.
+#[cfg(test)]
+pub(super) fn read_once(want: &Want) -> bool {
+    matches!(look(want, &mut None), Ok(Outcome::Whole(_)))
 }
 
 /// Opens a regular file, following links; none when there is none. Never waits for the writer of a pipe.

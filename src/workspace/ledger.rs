@@ -71,7 +71,7 @@ impl<E: Entry> Ledger<E> {
         if self.read && fresh::stamp(&self.path).map_err(failed)? == self.stamp {
             return Ok(false);
         }
-        let want = Want { path: self.path.clone(), limit: u64::MAX, keep_end: false, expected: self.stamp.is_some() };
+        let want = Want { path: self.path.clone(), limit: u64::MAX, keep_end: false, expected: self.stamp.is_some(), ours: None };
         match fresh::read(&[want]).pop() {
             Some(Outcome::Whole(whole)) => {
                 self.stamp = Some(whole.stamp);

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::FileError;
+use super::fresh::Stamp;
 use super::replace::sync_folder;
 
 /// What a new `memory.md` holds.
@@ -27,22 +28,23 @@ pub(super) fn create(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Appends text on lines of its own and returns when it is on disk under that name.
-pub(super) fn append(path: &Path, text: &str) -> Result<(), FileError> {
+/// Appends text on lines of its own and returns when it is on disk under that name, with the stamp of the file if
+/// nobody else wrote to it meanwhile.
+pub(super) fn append(path: &Path, text: &str) -> Result<Option<Stamp>, FileError> {
     let text = text.trim_matches(['\r', '\n']).trim_end();
     if text.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     for _ in 0..TRIES {
-        if append_once(path, text).map_err(|source| FileError::new("append to", path, source))? {
-            return Ok(());
+        if let Some(stamp) = append_once(path, text).map_err(|source| FileError::new("append to", path, source))? {
+            return Ok(stamp);
         }
     }
     Err(FileError::new("append to", path, io::Error::other("it keeps being replaced by another program")))
 }
 
-/// Appends; false when the file was replaced meanwhile and the text is not in what replaced it.
-fn append_once(path: &Path, text: &str) -> io::Result<bool> {
+/// Appends; none when the file was replaced meanwhile and the text is not in what replaced it.
+fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
     let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
     let before = file.metadata()?;
     let mut block = Vec::with_capacity(text.len() + 16);
@@ -65,7 +67,10 @@ fn append_once(path: &Path, text: &str) -> io::Result<bool> {
     if before.len() == 0 {
         path.parent().inspect(|folder| sync_folder(folder));
     }
-    stands(path, &before, before.len() + block.len() as u64, text)
+    let length = before.len() + block.len() as u64;
+    let after = file.metadata()?;
+    let stamp = (after.len() == length).then(|| Stamp::of(&after));
+    Ok(stands(path, &before, length, text)?.then_some(stamp))
 }
 
 /// Whether a text appended to the file `was` is in what has that name now.

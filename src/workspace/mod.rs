@@ -18,7 +18,7 @@ pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use last_seen::LastSeen;
 
 use crate::prompt::{Document, Documents};
-use fresh::{Outcome, Want};
+use fresh::{Outcome, Stamp, Want};
 
 /// Most bytes read of a document; of `memory.md` the last ones, of others the first.
 pub const DOCUMENT_LIMIT: u64 = 1 << 20;
@@ -52,6 +52,8 @@ struct Inner {
     folder: PathBuf,
     /// Held for writing while we append, so that no read of ours falls into it.
     appending: RwLock<()>,
+    /// `memory.md` as we left it when we last appended.
+    appended: Mutex<Option<Stamp>>,
     /// The last whole text of every document, for when one cannot be read.
     last: Mutex<[Option<String>; 6]>,
 }
@@ -70,7 +72,7 @@ impl Workspace {
             memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
             let last_seen = LastSeen::open(&state.join("discord.md"))?;
-            let inner = Inner { folder, appending: RwLock::new(()), last: Mutex::default() };
+            let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default() };
             Ok(Self { inner: Arc::new(inner), bindings, last_seen })
         })
         .await
@@ -102,7 +104,7 @@ impl Workspace {
 
     /// Reads all documents as they are now; `memory.md` is made when missing.
     ///
-    /// Takes well under a millisecond, up to 60 ms where a file was written just before, and at most 100 ms while files
+    /// Takes well under a millisecond, up to 60 ms where somebody else wrote a file just before, and at most 100 ms while files
     /// are being written. One that does not come to rest, or cannot be read, stands in with its last whole text (nothing, if
     /// there is none), and a warning says so.
     pub async fn read(&self) -> Documents {
@@ -120,7 +122,9 @@ impl Workspace {
         let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
         blocking(move || {
             let _alone = inner.appending.write().unwrap_or_else(PoisonError::into_inner);
-            memory::append(&inner.path(Document::Memory), &text)
+            let stamp = memory::append(&inner.path(Document::Memory), &text)?;
+            *inner.appended.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
+            Ok(())
         })
         .await
     }
@@ -133,14 +137,16 @@ impl Inner {
 
     fn read(&self) -> Documents {
         let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let wants = Document::ALL.map(|document| Want {
-            path: self.path(document),
-            limit: DOCUMENT_LIMIT,
-            keep_end: document == Document::Memory,
-            expected: known[document as usize].is_some(),
-        });
         let outcomes = {
             let _nobody_appends = self.appending.read().unwrap_or_else(PoisonError::into_inner);
+            let appended = *self.appended.lock().unwrap_or_else(PoisonError::into_inner);
+            let wants = Document::ALL.map(|document| Want {
+                path: self.path(document),
+                limit: DOCUMENT_LIMIT,
+                keep_end: document == Document::Memory,
+                expected: known[document as usize].is_some(),
+                ours: appended.filter(|_| document == Document::Memory),
+            });
             fresh::read(&wants)
         };
         let mut documents = Documents::default();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
 
@@ -48,6 +48,22 @@ async fn every_read_is_fresh_however_the_file_was_changed() {
     assert_eq!(read().await.as_deref(), Some("linked"));
     fs::remove_file(&soul).unwrap();
     assert_eq!(read().await, None);
+}
+
+#[tokio::test]
+async fn what_we_appended_ourselves_is_read_at_once_and_what_others_write_then_is_not() {
+    let (_folder, workspace) = workspace().await;
+    let memory = workspace.memory_path();
+    workspace.append_memory("- likes tea").await.unwrap();
+    let want = |ours| fresh::Want { path: memory.clone(), limit: DOCUMENT_LIMIT, keep_end: true, expected: true, ours };
+    let ours = *workspace.inner.appended.lock().unwrap();
+    assert_eq!(ours, fresh::stamp(&memory).unwrap(), "it is known how we left it");
+    let settled = |want| fresh::read_once(&want);
+    assert!(settled(want(ours)));
+    // Never at rest, however slow this machine is.
+    fs::File::open(&memory).unwrap().set_modified(SystemTime::now() + Duration::from_secs(3600)).unwrap();
+    assert!(!settled(want(ours)), "somebody was at it");
+    assert!(settled(want(fresh::stamp(&memory).unwrap())), "the state decides, not the time");
 }
 
 #[tokio::test]

@@ -1,12 +1,8 @@
-//! How fast output is cut into lines. Run with `cargo bench --bench framing`.
+//! How fast output is cut into lines.
 
 use aetheel::process::LineSplitter;
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-
-fn main() {
-    divan::main();
-}
 
 /// Cuts 4 MiB in reads of 64 KiB.
 fn cut(bencher: Bencher<'_, '_>, line: usize, limit: usize) {

@@ -1,4 +1,4 @@
-//! Throughput of the pure queue; the goal is at least 100,000 events a second.
+//! Throughput of the queue; the goal is at least 100,000 events a second.
 
 use aetheel::config::BusyPolicy;
 use aetheel::event::{EventKind, Lane, NewEvent, Origin};
@@ -7,10 +7,6 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 
 const EVENTS: usize = 10_000;
-
-fn main() {
-    divan::main();
-}
 
 /// Accept, hand out and finish every event, with so many lanes, everything waiting at first.
 #[divan::bench(args = [1, 10, 100, 10_000])]

@@ -1,0 +1,106 @@
+//! What a link costs: to compile its component, to open it, to call it, to keep it.
+
+use std::time::{Duration, Instant};
+
+use aetheel::agent::{Command, Input, Line, Mode, Part, Pipe, Safety, Settings, StartTurn, TimedInput};
+use aetheel::backend::Engine;
+use aetheel::config::Limits;
+use aetheel::turn::Guest as _;
+
+use crate::{component, cpu, parse, report};
+
+const CALLS: usize = 20_000;
+const OPENS: usize = 500;
+const COMPILES: usize = 10;
+/// Links kept open together.
+const KEPT: usize = 200;
+
+/// Measures and prints.
+pub async fn measure() {
+    report::part("links of the Claude backend");
+    let backend = parse::load("claude").await;
+
+    let mut guest = backend.open_guest().await.unwrap();
+    guest.handle(vec![first_prompt()]).await.unwrap();
+    let mut empty = Duration::ZERO;
+    let mut one_line = Duration::ZERO;
+    for _ in 0..CALLS {
+        let begun = Instant::now();
+        guest.handle(Vec::new()).await.unwrap();
+        empty += begun.elapsed();
+        let call = vec![text_delta()];
+        let begun = Instant::now();
+        guest.handle(call).await.unwrap();
+        one_line += begun.elapsed();
+    }
+    report::figure("call without input", &report::time(empty / CALLS as u32));
+    report::figure("call with one line, a piece of text", &report::time(one_line / CALLS as u32));
+
+    let mut opens = Vec::new();
+    for _ in 0..OPENS {
+        let begun = Instant::now();
+        let guest = backend.open_guest().await.unwrap();
+        opens.push(begun.elapsed());
+        drop(guest);
+    }
+    report::figure("open a link", &report::spread(&opens));
+
+    let before = cpu::resident();
+    let mut kept = Vec::new();
+    for _ in 0..KEPT {
+        let mut guest = backend.open_guest().await.unwrap();
+        guest.handle(vec![first_prompt()]).await.unwrap();
+        kept.push(guest);
+    }
+    let each = (cpu::resident() - before) / KEPT;
+    drop(kept);
+    report::figure("memory of an open link after its first prompt", &format!("{} KiB", each >> 10));
+
+    for name in ["claude", "demo"] {
+        let (mut cold, mut cached) = (Vec::new(), Vec::new());
+        for _ in 0..COMPILES {
+            let cache = tempfile::tempdir().unwrap();
+            cold.push(admit(name, cache.path()).await);
+            cached.push(admit(name, cache.path()).await);
+        }
+        report::figure(&format!("read, compile and try out `{name}`, empty cache"), &report::spread(&cold));
+        report::figure(&format!("the same from the cache, `{name}`"), &report::spread(&cached));
+    }
+}
+
+async fn admit(name: &str, cache: &std::path::Path) -> Duration {
+    let engine = Engine::new(&Limits::default(), Some(cache)).unwrap();
+    let begun = Instant::now();
+    engine.inspect(&component(name)).await.unwrap();
+    begun.elapsed()
+}
+
+/// The beginning of any turn.
+pub fn first_prompt() -> TimedInput {
+    let settings = Settings {
+        model: None,
+        safety: Safety::Danger,
+        mode: Mode::Build,
+        effort: None,
+        system_prompt: None,
+        allowed_tools: Vec::new(),
+        max_turns: None,
+        options: "{}".to_owned(),
+    };
+    let start = StartTurn {
+        session: 1,
+        turn: 1,
+        cwd: "/srv/proj".to_owned(),
+        native_id: None,
+        fork: false,
+        fresh_id: "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11".to_owned(),
+        settings,
+        parts: vec![Part::Text("Hello".to_owned())],
+    };
+    TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(start)) }
+}
+
+fn text_delta() -> TimedInput {
+    let text = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a few words "}},"session_id":"7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11","parent_tool_use_id":null,"uuid":"1f4e2b5e-6a6d-4b0e-8c6e-0f9a3f3b6f10"}"#;
+    TimedInput { at_ms: 1.0, input: Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false }) }
+}

@@ -1,0 +1,81 @@
+//! The real program in a folder of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::component;
+
+/// Folders for configuration, workspace, backends, cache and recordings.
+pub struct Home(TempDir);
+
+impl Home {
+    /// Makes one with the demo and the Claude backend in it.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("backends")).unwrap();
+        for name in ["claude", "demo"] {
+            std::fs::copy(component(name), folder.path().join("backends").join(name).with_extension("wasm")).unwrap();
+        }
+        Self(folder)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Starts the program with little more environment than this; it runs until its stdin ends or it is killed.
+    pub fn start(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_aetheel"))
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path())
+            .envs(environment.iter().copied())
+            .envs([("LOG_FORMAT", "json"), ("LOG_LEVEL", "info"), ("AGENT_BACKEND", "demo"), ("DEMO_AGENT_DELAY_MS", "0")])
+            .env("CACHE_DIR", self.path().join("cache"))
+            .current_dir(self.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Running { child, log }
+    }
+}
+
+/// A running program.
+pub struct Running {
+    child: Child,
+    log: BufReader<std::process::ChildStderr>,
+}
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Reads the log up to a line with this message and returns it.
+    pub fn until(&mut self, message: &str) -> Value {
+        let mut log = String::new();
+        loop {
+            let begin = log.len();
+            assert!(self.log.read_line(&mut log).unwrap() > 0, "ended before `{message}`:\n{log}");
+            let line: Value = serde_json::from_str(&log[begin..]).unwrap_or_default();
+            if line["fields"]["message"].as_str().or(line["message"].as_str()) == Some(message) {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,292 @@
+//! Whole turns through dispatcher, files, component, custody and a real process, beside that process alone.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use aetheel::agent::{EventKind as AgentEventKind, Mode, Safety};
+use aetheel::backend::{Engine, Registry, RegistryOptions};
+use aetheel::config::{BusyPolicy, Limits as Bounds};
+use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, Outlet, Parts, Reply};
+use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel::fold::Transcript;
+use aetheel::process::{Custody, Means};
+use aetheel::queue::Limits;
+use aetheel::redact::Redactor;
+use aetheel::turn::Host;
+use aetheel::turn::recording::Recorder;
+use aetheel::workspace::Workspace;
+use async_trait::async_trait;
+
+use crate::cpu::Used;
+use crate::program::Home;
+use crate::{corpus, report, repository};
+
+/// Turns measured together, in so many lanes; and rounds, the process alone and whole turns in turn.
+const TURNS: usize = 300;
+const LANES: u64 = 20;
+const ROUNDS: usize = 3;
+/// Turns one after the other.
+const IN_A_ROW: usize = 100;
+
+/// Measures and prints.
+pub async fn measure() {
+    let home = Home::new();
+    let slots = std::thread::available_parallelism().map_or(2, usize::from).max(5);
+    let gateway = Gateway::new(&home, "demo", PathBuf::from(env!("CARGO_BIN_EXE_aetheel")), slots).await;
+    let alone = Alone { workspace: home.path().join("workspace"), home: home.path().join("alone") };
+    report::part(&format!("turns of the demo agent without its pauses, {slots} at a time"));
+    // Sessions are made and saved in a lane's first turn.
+    let begun = Instant::now();
+    gateway.turns("Hello", LANES as usize).await;
+    report::figure("first turn of a lane (its session is saved and synced)", &report::time(begun.elapsed() / LANES as u32));
+
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    let (mut extra, mut floor, mut children) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (begun, used) = (Instant::now(), Used::now());
+        alone.together(TURNS, slots);
+        without.push(TURNS as f64 / begun.elapsed().as_secs_f64());
+        floor.push(Used::since(used).own / TURNS as u32);
+        let (begun, used) = (Instant::now(), Used::now());
+        gateway.turns("Hello", TURNS).await;
+        with.push(TURNS as f64 / begun.elapsed().as_secs_f64());
+        let used = Used::since(used);
+        extra.push(used.own / TURNS as u32);
+        children.push(used.children / TURNS as u32);
+    }
+    let (with, without) = (report::percentile(&with, 50), report::percentile(&without, 50));
+    report::figure("the agent's process alone", &format!("{without:.0} a second"));
+    let met = with >= 500.0 || with >= without;
+    report::goal(
+        "whole turns",
+        &format!("{with:.0} a second ({:.2} of that)", with / without),
+        "≥ 500 a second, or as the process alone",
+        met,
+    );
+    let own = report::percentile(&extra, 50);
+    report::goal("processor time of the gateway a turn", &report::time(own), "≤ 3 ms", own <= Duration::from_millis(3));
+    report::figure("processor time to start the process alone", &report::time(report::percentile(&floor, 50)));
+    report::figure("processor time of the agent a turn", &report::time(report::percentile(&children, 50)));
+
+    let mut alone_times = Vec::new();
+    let mut times = Vec::new();
+    for _ in 0..IN_A_ROW {
+        let begun = Instant::now();
+        alone.once("Hello");
+        alone_times.push(begun.elapsed());
+        let begun = Instant::now();
+        gateway.turns_in(0, "Hello", 1).await;
+        times.push(begun.elapsed());
+    }
+    report::figure("the agent's process alone, one after the other", &report::spread(&alone_times));
+    report::figure("a turn, one after the other", &report::spread(&times));
+    let (mut remembering, mut after) = (Vec::new(), Vec::new());
+    for _ in 0..IN_A_ROW / 5 {
+        let begun = Instant::now();
+        gateway.turns_in(0, "remember tea", 1).await;
+        remembering.push(begun.elapsed());
+        let begun = Instant::now();
+        gateway.turns_in(0, "Hello", 1).await;
+        after.push(begun.elapsed());
+    }
+    report::figure("a turn that appends to memory.md", &report::spread(&remembering));
+    report::figure("the turn after it", &report::spread(&after));
+    gateway.dispatcher.shutdown(Duration::ZERO).await;
+    long_output().await;
+}
+
+/// One turn with as much output as the parser's corpus has.
+async fn long_output() {
+    let lines = corpus::lines();
+    let size = corpus::size(&lines);
+    let home = Home::new();
+    let corpus = home.path().join("corpus");
+    std::fs::write(&corpus, lines.join("\n") + "\n").unwrap();
+    let agent = home.path().join("claude");
+    std::fs::write(&agent, format!("#!/bin/sh\ncat >/dev/null\nexec cat '{}'\n", corpus.display())).unwrap();
+    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let gateway = Gateway::new(&home, "claude", agent, 1).await;
+    gateway.turns_in(0, "Hello", 1).await;
+    let mut times = Vec::new();
+    let used = Used::now();
+    const TIMES: u32 = 5;
+    for _ in 0..TIMES {
+        let begun = Instant::now();
+        gateway.turns_in(0, "Hello", 1).await;
+        times.push(begun.elapsed());
+    }
+    let own = Used::since(used).own / TIMES;
+    report::part(&format!("a turn with {:.1} MB of Claude Code's output, read, parsed and recorded", size as f64 / 1e6));
+    report::figure("output", &report::rate(size, report::percentile(&times, 50)));
+    report::figure("processor time of the gateway for 1 MB", &report::time(own.div_f64(size as f64 / 1e6)));
+    gateway.dispatcher.shutdown(Duration::ZERO).await;
+}
+
+/// A dispatcher as `aetheel run` has it, with an outlet that only counts.
+struct Gateway {
+    dispatcher: Dispatcher,
+    failed: Arc<AtomicUsize>,
+    _registry: Arc<Registry>,
+}
+
+impl Gateway {
+    async fn new(home: &Home, backend: &str, program: PathBuf, slots: usize) -> Self {
+        let folder = |name: &str| {
+            let folder = home.path().join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            folder
+        };
+        let config = folder("config");
+        for file in ["soul.md", "identity.md", "agents.md", "user.md", "tools.md", "memory.md"] {
+            std::fs::copy(repository("config").join(file), config.join(file)).unwrap();
+        }
+        let bounds = Bounds::default();
+        let engine = Engine::new(&bounds, Some(&folder("cache"))).unwrap();
+        let (registry, reports) = Registry::start(engine, RegistryOptions::new(&folder("backends"))).await;
+        let registry = Arc::new(registry);
+        assert!(registry.component(backend).is_some(), "{reports:?}");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let variables = [("PATH", path), ("DEMO_AGENT_DELAY_MS", "0".to_owned())];
+        let declared = if backend == "demo" { "aetheel" } else { backend };
+        let failed = Arc::new(AtomicUsize::new(0));
+        let dispatcher = Dispatcher::new(Parts {
+            choices: Choices {
+                backend: backend.to_owned(),
+                model: None,
+                safety: Safety::Danger,
+                mode: Mode::Build,
+                allowed_tools: Vec::new(),
+                max_turns: 25,
+                prompt_limit: bounds.prompt,
+            },
+            limits: Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue },
+            host: Host {
+                variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                further_variables: Vec::new(),
+                programs: HashMap::from([((backend.to_owned(), declared.to_owned()), program)]),
+                agent_versions: HashMap::new(),
+                wrapper: Vec::new(),
+                cwd: folder("workspace"),
+                query_timeout: Duration::from_secs(120),
+                idle_timeout: None,
+                stop_grace: Duration::from_secs(5),
+                max_turns: 25,
+                line_limit: bounds.line,
+                output_limit: bounds.output,
+            },
+            backends: registry.clone(),
+            launcher: Arc::new(Custody::new(Means::Best).unwrap()),
+            outlet: Arc::new(Counter(failed.clone())),
+            workspace: Workspace::open(&config).await.unwrap(),
+            recorder: Recorder::new(folder("recordings"), Redactor::default()),
+            redactor: Redactor::default(),
+        });
+        Self { dispatcher, failed, _registry: registry }
+    }
+
+    /// So many turns, spread over the lanes.
+    async fn turns(&self, prompt: &str, count: usize) {
+        for number in 0..count as u64 {
+            self.submit(number % LANES, prompt);
+        }
+        self.idle().await;
+    }
+
+    /// So many turns in one lane.
+    async fn turns_in(&self, lane: u64, prompt: &str, count: usize) {
+        for _ in 0..count {
+            self.submit(lane, prompt);
+        }
+        self.idle().await;
+    }
+
+    fn submit(&self, channel: u64, prompt: &str) {
+        let event = NewEvent {
+            kind: EventKind::Message,
+            lane: Lane::Channel(channel),
+            origin: Origin::Message { channel, message: 1 },
+            author: None,
+            prompt: prompt.to_owned(),
+        };
+        self.dispatcher.submit(event).unwrap();
+    }
+
+    async fn idle(&self) {
+        self.dispatcher.idle().await;
+        assert_eq!(self.failed.load(Ordering::Relaxed), 0, "turns failed; their recordings say why");
+    }
+}
+
+/// Counts failures; the recordings have the rest.
+struct Counter(Arc<AtomicUsize>);
+
+struct Count(Arc<AtomicUsize>);
+
+impl Outlet for Counter {
+    fn open(&self, _event: &Event) -> Box<dyn Reply> {
+        Box::new(Count(self.0.clone()))
+    }
+}
+
+#[async_trait]
+impl Reply for Count {
+    fn update(&mut self, _event: &AgentEventKind, _transcript: &Transcript) {}
+
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        if let Some(failure) = answer.failure {
+            eprintln!("{failure} {:?}", answer.detail);
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// The demo agent without a gateway: started, told the prompt, read to its end, waited for.
+struct Alone {
+    workspace: PathBuf,
+    home: PathBuf,
+}
+
+impl Alone {
+    fn once(&self, prompt: &str) {
+        let mut child = command(&self.workspace, &self.home).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(prompt.as_bytes()).unwrap();
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(child.wait().unwrap().success() && said.contains("\"done\""));
+    }
+
+    /// So many, some at a time.
+    fn together(&self, count: usize, at_a_time: usize) {
+        let left = AtomicUsize::new(count);
+        std::thread::scope(|scope| {
+            for _ in 0..at_a_time {
+                scope.spawn(|| {
+                    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                        self.once("Hello");
+                    }
+                });
+            }
+        });
+    }
+}
+
+fn command(workspace: &Path, home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aetheel"));
+    command
+        .arg("demo-agent")
+        .current_dir(workspace)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("DEMO_AGENT_DELAY_MS", "0")
+        .env("DEMO_AGENT_HOME", home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
+}

@@ -1,0 +1,11 @@
+//! What needs no sandbox and no process: `cargo bench --bench pure`, a part of it with `-- queue`, `-- framing` or
+//! `-- splitting`.
+#![allow(clippy::unwrap_used)] // a panic says what is wrong
+
+mod framing;
+mod queue;
+mod splitting;
+
+fn main() {
+    divan::main();
+}
