@@ -30,9 +30,20 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(CleanStderr { redactor }).with_target(false);
     // Fails when a test has set one before, which then simply stays.
     let _ = if json {
-        subscriber.json().flatten_event(true).with_current_span(true).with_span_list(false).finish().with(filter_fn(shows_no_frames)).try_init()
+        subscriber
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .finish()
+            .with(filter_fn(shows_no_frames))
+            .try_init()
     } else {
-        subscriber.with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()).finish().with(filter_fn(shows_no_frames)).try_init()
+        subscriber
+            .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+            .finish()
+            .with(filter_fn(shows_no_frames))
+            .try_init()
     };
     Ok(())
 }

@@ -66,5 +66,6 @@ async fn secrets_appear_nowhere_at_trace() {
 
 #[tokio::test]
 async fn secrets_appear_nowhere_when_libraries_are_traced_by_name() {
-    nothing_shows_them("aetheel=trace,serenity=trace,tungstenite=trace,tungstenite::protocol::frame=trace,hyper=trace,hyper_util=trace").await;
+    nothing_shows_them("aetheel=trace,serenity=trace,tungstenite=trace,tungstenite::protocol::frame=trace,hyper=trace,hyper_util=trace")
+        .await;
 }
