@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, test_kill_process};
 
 use super::{id_of, installed, serving};
-use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, TOKEN};
+use crate::support::program::Installation;
 
 /// How often each of these prompts was repeated by the demo agent.
 fn answers(local: &LocalDiscord, prompts: &[&str]) -> Vec<usize> {
@@ -142,4 +143,47 @@ async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
     local.wait_for("the end of what was left", |_| left.iter().all(|pid| test_kill_process(*pid).is_err()).then_some(())).await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_revoked_while_it_serves_ends_it_with_77() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut bot = serving(&installation).await;
+    local.faults().refuse_token(true);
+    local.faults().forget_sessions();
+    local.faults().drop_gateway(true);
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 77, "{}", ended.stderr);
+    assert!(ended.stderr.contains("DISCORD_BOT_TOKEN") && ended.stderr.contains("shutdown: done"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_program_that_still_looks_for_discord_can_be_ended() {
+    // A port that was free a moment ago: nobody answers.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nowhere = format!("http://127.0.0.1:{port}");
+    let installation = Installation::new().with("DISCORD_API_BASE", &nowhere).with("DISCORD_BOT_TOKEN", TOKEN);
+    let mut bot = installation.start(&["run"]);
+    bot.logs("backend loaded").await;
+    let asked = Instant::now();
+    bot.signal(Signal::TERM);
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn an_env_file_and_no_home_are_enough() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("HOME", "").with("DISCORD_BOT_TOKEN", "").with("LOG_FORMAT", "json");
+    let file = installation.path("env");
+    std::fs::write(&file, format!("# the bot\nDISCORD_BOT_TOKEN='{TOKEN}'\n")).unwrap();
+    let mut bot = installation.start(&["run", "--env-file", file.to_str().unwrap()]);
+    bot.logs("aetheel is ready").await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    bot.signal(Signal::TERM);
+    let ended = bot.ended().await;
+    assert!(ended.code == 0 && !ended.stderr.contains(TOKEN), "{}", ended.stderr);
 }
