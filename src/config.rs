@@ -301,9 +301,10 @@ impl Reader<'_> {
 
     fn path(&self, name: &str) -> PathBuf {
         let text = self.text(name);
-        match (text.strip_prefix("~/"), (self.variable)("HOME")) {
-            (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
-            _ => PathBuf::from(text),
+        match text.strip_prefix("~/") {
+            // Who has no home is at home where it was started, rather than in a folder named `~`.
+            Some(rest) => PathBuf::from((self.variable)("HOME").unwrap_or_else(|| ".".to_owned())).join(rest),
+            None => PathBuf::from(text),
         }
     }
 
@@ -409,6 +410,12 @@ mod tests {
     fn an_empty_value_counts_as_unset() {
         assert_eq!(read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").query_timeout, Duration::from_secs(120));
         assert!(read(&[("ALLOWED_TOOLS", "*")]).expect("valid").allowed_tools.is_empty());
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_or_the_working_directory() {
+        assert_eq!(read(&[("HOME", "/home/x")]).expect("valid").cache_dir, PathBuf::from("/home/x/.cache/aetheel"));
+        assert_eq!(read(&[]).expect("valid").cache_dir, PathBuf::from("./.cache/aetheel"));
     }
 
     #[test]

@@ -60,7 +60,9 @@ async fn a_prompt_is_answered_before_the_input_ends() {
     let mut console = installation.start(CONSOLE);
     for number in 1..=2 {
         console.type_in("hello\n").await;
-        console.prints("the answer", |text| text.ends_with(&format!("This is message {number} of our conversation.\n")).then_some(())).await;
+        console
+            .prints("the answer", |text| text.ends_with(&format!("This is message {number} of our conversation.\n")).then_some(()))
+            .await;
     }
     console.end_input();
     assert_eq!(console.ended().await.code, 0);

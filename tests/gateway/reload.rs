@@ -71,7 +71,10 @@ async fn a_truncated_component_is_refused_with_a_reason_and_the_old_one_answers(
     assert_eq!(answered_by(&local, &installation, "still there").await, 1);
 
     replace(&installation, &rebuilt(whole, "mended"));
-    bot.logs_where("the mended one", |line| line["message"] == "backend loaded" && line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))).await;
+    bot.logs_where("the mended one", |line| {
+        line["message"] == "backend loaded" && line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
+    })
+    .await;
     assert_eq!(answered_by(&local, &installation, "mended").await, 2);
 }
 

@@ -92,6 +92,7 @@ async fn a_secret_that_an_agent_says_in_pieces_is_blanked_and_other_text_is_not_
     let installation = Installation::new().with("ANTHROPIC_API_KEY", key);
     let mut console = console(&installation).await;
     console.type_in(&format!("the key {key} is long, and this ends like one: sk-an\n")).await;
-    shows(&console, "You said: the key *** is long, and this ends like one: sk-an\r\n\r\nThis is message 1 of our conversation.\r\n[").await;
+    shows(&console, "You said: the key *** is long, and this ends like one: sk-an\r\n\r\nThis is message 1 of our conversation.\r\n[")
+        .await;
     assert_eq!(console.stdout().matches("You said: ").count(), 1, "{}", console.stdout());
 }
