@@ -6,7 +6,7 @@ mod gateway;
 mod settings;
 mod start;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -47,35 +47,40 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
             code
         }
         Err(error) => {
-            eprintln!("error: cannot start the async runtime: {error}");
+            say(&format!("error: cannot start the async runtime: {error}"));
             exit::SOFTWARE
         }
     }
 }
 
-/// Tells why the program will not start: every reason, then what code it leaves with.
+/// Tells why the program will not start: every reason, then how many.
 fn tell(refused: &Refused) {
     for fault in &refused.faults {
-        eprintln!("error: {fault}");
+        say(&format!("error: {fault}"));
     }
     let count = refused.faults.len();
-    eprintln!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" });
+    say(&format!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" }));
+}
+
+/// A line on stderr; where that is gone the exit code still tells.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// `aetheel check`.
 async fn check(settings: Settings) -> u8 {
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
-        eprintln!("error: {fault}");
+        say(&format!("error: {fault}"));
         return exit::CONFIG;
     }
     let token = settings.config.discord_bot_token.is_some();
     match Ground::prepare(settings, token).await {
         Ok(ground) => {
-            ground.describe(&mut std::io::stdout().lock());
-            if !token {
-                println!("note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not");
-            }
-            println!("all is well");
+            let mut out = std::io::stdout().lock();
+            ground.describe(&mut out);
+            let note = if token { "" } else { "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n" };
+            // A closed stdout has nobody to tell; the exit code still does.
+            let _ = writeln!(out, "{note}all is well");
             exit::OK
         }
         Err(refused) => {
@@ -92,7 +97,7 @@ async fn talk(settings: Settings) -> u8 {
     let filter =
         if settings.variables.contains_key("LOG_LEVEL") { settings.config.log_level.as_str() } else { "warn,aetheel::dispatch=error" };
     if let Err(fault) = telemetry::start(settings.config.log_format, filter, settings.redactor.clone()) {
-        eprintln!("error: {fault}");
+        say(&format!("error: {fault}"));
         return exit::CONFIG;
     }
     let ground = match Ground::prepare(settings, false).await {

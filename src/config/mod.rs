@@ -271,6 +271,12 @@ mod tests {
     }
 
     #[test]
+    fn a_tilde_is_the_home_or_the_working_directory() {
+        assert_eq!(read(&[("HOME", "/home/x")]).expect("valid").cache_dir, PathBuf::from("/home/x/.cache/aetheel"));
+        assert_eq!(read(&[]).expect("valid").cache_dir, PathBuf::from("./.cache/aetheel"));
+    }
+
+    #[test]
     fn a_token_is_not_shown_by_debug() {
         let config = read(&[("DISCORD_BOT_TOKEN", "canary-token-value")]).expect("valid");
         assert!(!format!("{config:?}").contains("canary"));

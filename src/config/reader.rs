@@ -27,9 +27,10 @@ impl Reader<'_> {
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         let text = self.text(name);
-        match (text.strip_prefix("~/"), (self.variable)("HOME")) {
-            (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
-            _ => PathBuf::from(text),
+        match text.strip_prefix("~/") {
+            // Who has no home is at home where it was started, rather than in a folder named `~`.
+            Some(rest) => PathBuf::from((self.variable)("HOME").unwrap_or_else(|| ".".to_owned())).join(rest),
+            None => PathBuf::from(text),
         }
     }
 

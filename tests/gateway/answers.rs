@@ -67,6 +67,20 @@ async fn ask_continues_a_conversation_and_reset_forgets_it() {
 }
 
 #[tokio::test]
+async fn a_turn_that_runs_does_not_bring_a_forgotten_conversation_back() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.slash(CHANNEL, ANN, "reset", None);
+    local.wait_for_message(CHANNEL, |text| text.contains("your next prompt begins")).await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
+    local.mention(CHANNEL, ANN, "history");
+    local.wait_for_message(CHANNEL, |text| text == "This is the beginning of our conversation.").await;
+}
+
+#[tokio::test]
 async fn stop_ends_a_turn_and_the_next_prompt_is_answered() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);

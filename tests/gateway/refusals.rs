@@ -93,6 +93,17 @@ async fn check_tells_what_it_found_and_starts_nothing() {
 }
 
 #[tokio::test]
+async fn output_that_nobody_takes_changes_no_exit_code() {
+    let installation = Installation::new();
+    let ended = installation.start_in_shell("exec \"$0\" check > /dev/full").ended().await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let ended = installation.start_in_shell("echo hello | \"$0\" console > /dev/full 2> /dev/full").ended().await;
+    assert_eq!(ended.code, 0);
+    let ended = installation.start_in_shell("exec \"$0\" run 2> /dev/full").ended().await;
+    assert_eq!(ended.code, 78, "there is no token");
+}
+
+#[tokio::test]
 async fn an_env_file_counts_and_the_environment_wins() {
     let installation = Installation::new().with("QUERY_TIMEOUT_MS", "2000");
     let file = installation.path("env");

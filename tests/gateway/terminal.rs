@@ -85,3 +85,14 @@ async fn a_terminal_that_goes_away_ends_console_and_agent() {
     assert_eq!(ended.code, 0, "{}", ended.stdout);
     assert!(agents.iter().all(|agent| test_kill_process(*agent).is_err()));
 }
+
+#[tokio::test]
+async fn a_secret_that_an_agent_says_in_pieces_is_blanked_and_other_text_is_not_held_back() {
+    let key = "sk-ant-canary-0123456789abcdef-0123456789abcdef";
+    let installation = Installation::new().with("ANTHROPIC_API_KEY", key);
+    let mut console = console(&installation).await;
+    console.type_in(&format!("the key {key} is long, and this ends like one: sk-an\n")).await;
+    shows(&console, "You said: the key *** is long, and this ends like one: sk-an\r\n\r\nThis is message 1 of our conversation.\r\n[")
+        .await;
+    assert_eq!(console.stdout().matches("You said: ").count(), 1, "{}", console.stdout());
+}

@@ -101,6 +101,11 @@ impl Installation {
         self.spawn(Command::new(aetheel()).args(arguments), false)
     }
 
+    /// Starts the program, as `"$0"`, from a line of shell.
+    pub fn start_in_shell(&self, line: &str) -> Program {
+        self.spawn(Command::new("/bin/sh").args(["-c", line]).arg(aetheel()), false)
+    }
+
     /// Starts the program at a terminal of its own, as `script` from util-linux makes one; what it prints is stdout.
     pub fn start_at_terminal(&self, arguments: &[&str]) -> Program {
         let command = format!("exec {} {}", aetheel().display(), arguments.join(" "));
