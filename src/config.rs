@@ -60,7 +60,7 @@ pub const VARIABLES: &[Variable] = &[
     v("COMMAND_ALIAS", "", "Further name of `/ask` and, with `-reset`, of `/reset`; `claude` while claude is the backend"),
     v("DISCORD_API_BASE", "https://discord.com", "Discord's address; for proxies and tests"),
     v("LOG_FORMAT", "auto", "`human`, `json`, or `auto`: human on a terminal"),
-    v("LOG_LEVEL", "info", "Least level logged, or a filter such as `aetheel=debug,info`"),
+    v("LOG_LEVEL", "info", "Least level logged (of libraries: warnings), or a filter such as `aetheel=debug,info`"),
     v("LINE_LIMIT_BYTES", "8388608", "Longest line of agent output that is kept whole; can only be raised"),
     v("OUTPUT_LIMIT_BYTES", "67108864", "Output after which a turn is stopped; can only be raised"),
     v("PROMPT_LIMIT_BYTES", "262144", "Longest prompt; can only be raised"),
