@@ -61,9 +61,14 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                 session.shared.prompt();
             },
             _ = interrupt.recv() => {
+                if !session.shared.live {
+                    // Nobody wants the rest of the script either.
+                    session.failed += 1;
+                    break;
+                }
                 if dispatcher.stop(&Lane::Console) {
                     leaving = false;
-                } else if leaving || !session.shared.live {
+                } else if leaving {
                     break;
                 } else {
                     leaving = true;

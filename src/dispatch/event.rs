@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use super::veil::Veil;
-use super::{Answer, Inner, Reply, wording};
+use super::{Answer, Inner, Reply, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
 use crate::event::Event;
@@ -81,9 +81,7 @@ impl Inner {
         let documents = self.parts.workspace.read().await;
         let memory = MemoryAccess { path: &memory_path, write_tools: &write_tools };
         let assembled = prompt::assemble(&documents, &memory);
-        for warning in &assembled.warnings {
-            tracing::warn!("{warning}");
-        }
+        self.warn_once(assembled.warnings);
         let supported = |feature| descriptor.has(feature);
         StartTurn {
             session: 1,
@@ -104,6 +102,15 @@ impl Inner {
             },
             parts: vec![Part::Text(prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref()))],
         }
+    }
+
+    /// Logs warnings about the files that were not there the time before: they are read for every event.
+    fn warn_once(&self, warnings: Vec<String>) {
+        let mut known = lock(&self.warned);
+        for warning in warnings.iter().filter(|warning| !known.contains(warning)) {
+            tracing::warn!("{warning}");
+        }
+        *known = warnings;
     }
 
     fn header(&self, event: &Event, id: &str, backend: &dyn Backend) -> Header {

@@ -80,6 +80,8 @@ struct Inner {
     /// How to stop the turn of a lane.
     running: Mutex<HashMap<Lane, watch::Sender<Option<StopReason>>>>,
     tasks: TaskTracker,
+    /// What was wrong with the files when they were last read.
+    warned: Mutex<Vec<String>>,
     /// Told whenever an event is finished.
     finished: Notify,
 }
@@ -89,7 +91,8 @@ impl Dispatcher {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let queue = Mutex::new(Queue::new(parts.limits));
-        let inner = Inner { parts, queue, running: Mutex::default(), tasks: TaskTracker::new(), finished: Notify::new() };
+        let inner =
+            Inner { parts, queue, running: Mutex::default(), tasks: TaskTracker::new(), warned: Mutex::default(), finished: Notify::new() };
         Self { inner: Arc::new(inner) }
     }
 

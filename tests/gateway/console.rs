@@ -80,3 +80,16 @@ async fn a_terminated_console_stops_its_turn_when_the_grace_is_over() {
     id_of(&ended.stdout, "shutting down");
     assert_eq!(console.agents(), []);
 }
+
+#[tokio::test]
+async fn an_interrupted_script_ends_with_its_turn_and_code_one() {
+    let installation = Installation::new().with("STOP_GRACE_MS", "200").with("LOG_LEVEL", "info");
+    let mut console = installation.start(CONSOLE);
+    console.type_in("stubborn\nhello\n").await;
+    console.logs("turn begins").await;
+    console.signal(Signal::INT);
+    let ended = console.ended().await;
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(!ended.stdout.contains("hello"), "{}", ended.stdout);
+    assert_eq!(console.agents(), []);
+}
