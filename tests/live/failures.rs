@@ -180,3 +180,47 @@ async fn a_check_finds_the_agent_and_asks_no_model() {
     }
     assert!(gateway.model.requests().is_empty() && gateway.model.others().is_empty());
 }
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn a_service_that_keeps_failing_until_the_timeout_is_named() {
+    let model = ModelServer::answering(|_| Reply::error(529, "overloaded_error", "Overloaded").retry_after(30)).await;
+    let gateway = LiveGateway::new(model).with("CLAUDE_CODE_MAX_RETRIES", "10").with("QUERY_TIMEOUT_MS", "4000");
+    let said = gateway.talk(&["Hello?"]).await;
+    said.fails(&format!("✗ Query timed out after 4 s; the agent's service kept failing. (timeout, {})\n", gateway.last_id()));
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn a_silent_agent_is_stopped_at_the_limit_of_silence() {
+    let gate = Gate::new();
+    let gateway = LiveGateway::new(ModelServer::replying([Reply::text("never").held_by(&gate)]).await).with("IDLE_TIMEOUT_MS", "3000");
+    let said = gateway.talk(&["Hello?"]).await;
+    said.fails(&format!("✗ The agent fell silent and was stopped. (idle timeout, {})\n", gateway.last_id()));
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn an_agent_that_is_gone_for_a_while_is_missed_for_that_while_only() {
+    let gateway = LiveGateway::new(ModelServer::replying(["One.", "Three."].map(Reply::text)).await);
+    let program = gateway.path("claude");
+    let install = || std::os::unix::fs::symlink(super::fixture::LiveClaude::installed(), &program).unwrap();
+    install();
+    let path = program.display().to_string();
+    let gateway = gateway.with("BACKEND_CLI_PATH", &path);
+    let mut talk = gateway.start();
+    talk.say("One").await;
+    talk.printed("One.\n").await;
+    std::fs::remove_file(&program).unwrap();
+    talk.say("Two").await;
+    talk.printed("(agent not found, ").await;
+    install();
+    talk.say("Three").await;
+    let said = talk.ended().await;
+    let told = format!(
+        "One.\n✗ The agent's program is not installed on this machine. (agent not found, {})\n",
+        gateway.recordings()[1].header.turn
+    );
+    assert!(said.stdout.starts_with(&told) && said.stdout.ends_with("\nThree.\n"), "{}", said.stdout);
+    assert_eq!(gateway.model.requests()[1].prompts(), ["One", "Three"]);
+}

@@ -144,3 +144,42 @@ async fn a_file_named_in_a_prompt_is_not_read() {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     assert!(host.trim().is_empty() || !request.body["messages"].to_string().contains(host.trim()), "{}", request.body["messages"]);
 }
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn a_long_answer_is_printed_whole_and_what_steers_terminals_or_tells_the_key_is_not() {
+    let long: String = (0..20_000).map(|number| format!("line {number} of a long answer\n")).collect();
+    let pieces: Vec<&str> = long.split_inclusive("7 of").collect();
+    let steering = "a \u{1b}]0;title\u{7}b \u{1b}[2J c, the key is sk-ant-scripted.";
+    let gateway = LiveGateway::new(ModelServer::replying([Reply::pieces(pieces.iter().copied()), Reply::text(steering)]).await);
+    let said = gateway.talk(&["Much, please.", "And now?"]).await;
+    assert_eq!(said.code(), Some(0), "{}", said.stderr);
+    let rest = said.stdout.strip_prefix(&long).unwrap_or_else(|| panic!("{} bytes of {} came", said.stdout.len(), long.len()));
+    assert!(!rest.contains('\u{1b}') && !rest.contains('\u{7}'), "{rest:?}");
+    assert!(rest.ends_with("the key is ***.\n"), "{rest:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn settings_may_come_from_a_file_and_the_agent_may_stand_behind_a_wrapper() {
+    let gateway = agreeing().await.without("ANTHROPIC_API_KEY").with("AGENT_WRAPPER", "nice -n 1");
+    gateway.write("settings.env", "ANTHROPIC_API_KEY=sk-ant-of-the-file\nBACKEND_MODEL=claude-haiku-4-5\n");
+    let mut talk = gateway.run(&["console", "--backend", "claude", "--env-file", "settings.env"]);
+    talk.say("Hello").await;
+    talk.ended().await.answers("ok\n");
+    let request = gateway.model.only_request();
+    assert_eq!((request.model(), request.has_key), ("claude-haiku-4-5", true));
+    assert_eq!(gateway.recordings()[0].arguments()[..3], ["-n", "1", &super::fixture::LiveClaude::installed().display().to_string()]);
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn a_signed_in_agent_needs_no_key() {
+    let gateway = agreeing().await.without("ANTHROPIC_API_KEY");
+    std::fs::create_dir(gateway.path("home/.claude")).unwrap();
+    let login = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-scripted","refreshToken":"sk-ant-ort01-scripted",
+        "expiresAt":4102444800000,"scopes":["user:inference","user:profile"],"subscriptionType":"max"}}"#;
+    gateway.write("home/.claude/.credentials.json", login);
+    gateway.talk(&["Hello"]).await.answers("ok\n");
+    assert!(gateway.model.only_request().has_key);
+}
