@@ -89,6 +89,18 @@ impl Api {
         self.rest.send(&call, patience).await.map(drop)
     }
 
+    /// Marks a message as seen and not taken: an hourglass.
+    pub(super) async fn mark(&self, channel: u64, message: u64, patience: Patience) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::PUT,
+            path: format!("/channels/{channel}/messages/{message}/reactions/%E2%8F%B3/@me"),
+            bucket: Some(("PUT reaction", channel)),
+            body: None,
+            by_interaction: false,
+        };
+        self.rest.send(&call, patience).await.map(drop)
+    }
+
     /// Posts a message, as a reply where `reply_to` still exists. The same nonce never posts twice.
     pub(super) async fn post(
         &self,

@@ -177,14 +177,20 @@ impl Reception {
                 || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me))
     }
 
+    /// Tells why a message was not taken; soon after the last time in that channel, only by a mark on the message.
     fn tell(&mut self, channel: u64, message: u64, text: String) {
         let now = Instant::now();
         self.told.retain(|_, at| now.duration_since(*at) < REFUSAL_EVERY);
+        let (api, patience) = (self.api.clone(), self.patience);
         if self.told.contains_key(&channel) {
+            tokio::spawn(async move {
+                if let Err(error) = api.mark(channel, message, patience).await {
+                    debug!(channel, %error, "cannot mark a message that was not taken; the permission Add Reactions lets me");
+                }
+            });
             return;
         }
         self.told.insert(channel, now);
-        let (api, patience) = (self.api.clone(), self.patience);
         tokio::spawn(async move {
             if let Err(error) = api.post(channel, Some(message), &nonce(), &text, patience).await {
                 warn!(channel, length = text.chars().count(), %error, "cannot send a message to discord");

@@ -103,17 +103,17 @@ async fn who_is_not_let_in_gets_silence_for_a_message_and_a_private_word_for_a_c
 }
 
 #[tokio::test]
-async fn a_refused_prompt_is_told_once_in_a_while_in_a_channel() {
+async fn every_refused_prompt_is_answered_or_marked() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     *bot.office.refusal.lock().unwrap() = Some("I am busy, try again later.".to_owned());
-    for number in 0..5 {
-        local.mention(CHANNEL, ANN, &number.to_string());
-    }
+    let asked: Vec<u64> = (0..5).map(|number| local.mention(CHANNEL, ANN, &number.to_string())).collect();
     local.mention(OTHER, ANN, "elsewhere");
     local.wait_for_message(OTHER, |text| text.contains("busy")).await;
     local.wait_for_message(CHANNEL, |text| text.contains("busy")).await;
+    local.wait_for("a mark on the others", |local| (local.marked().len() == 4).then_some(())).await;
     assert_eq!(local.texts(CHANNEL).len(), 1);
+    assert!(local.marked().iter().all(|message| asked[1..].contains(message)));
     // A command waits for its answer: it always gets one.
     for number in 0..2 {
         let id = local.slash(CHANNEL, ANN, "ask", Some(&format!("command {number}")));

@@ -148,6 +148,11 @@ impl LocalDiscord {
         self.messages(channel).into_iter().map(|message| message.content).collect()
     }
 
+    /// Messages with a reaction of the bot.
+    pub fn marked(&self) -> Vec<u64> {
+        self.world.with(|state| state.marked.clone())
+    }
+
     /// How many typing calls a channel had.
     pub fn typing(&self, channel: u64) -> Vec<std::time::Instant> {
         self.world.with(|state| state.typing.iter().filter(|(at, _)| *at == channel).map(|(_, when)| *when).collect())

@@ -208,6 +208,10 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             state.typing.push((id(channel).unwrap_or(0), Instant::now()));
             (204, Value::Null)
         }
+        ("PUT", ["channels", _, "messages", message, "reactions", _, "@me"]) => {
+            state.marked.push(id(message).unwrap_or(0));
+            (204, Value::Null)
+        }
         ("GET", ["channels", channel, "messages"]) => {
             let asked = |name: &str| call.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
             let (after, limit) = (asked("after").unwrap_or(0), asked("limit").unwrap_or(50) as usize);

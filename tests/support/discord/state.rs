@@ -105,6 +105,8 @@ pub(super) struct State {
     pub(super) messages: BTreeMap<u64, Message>,
     pub(super) nonces: HashMap<(u64, String), u64>,
     pub(super) typing: Vec<(u64, Instant)>,
+    /// Messages with a reaction of the bot.
+    pub(super) marked: Vec<u64>,
     pub(super) commands: Value,
     pub(super) requests: Vec<Request>,
     pub(super) interactions: Vec<Interaction>,
@@ -125,6 +127,7 @@ impl State {
             messages: BTreeMap::new(),
             nonces: HashMap::new(),
             typing: Vec::new(),
+            marked: Vec::new(),
             commands: json!([]),
             requests: Vec::new(),
             interactions: Vec::new(),
