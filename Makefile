@@ -51,8 +51,7 @@ bench: guests ## measure; figures and how to read them: docs/performance.md
 
 test-live: guests ## run the real Claude Code against a scripted model service, offline; CASE=part-of-a-name picks some
 	scripts/install-claude
-	cargo test --test integration --no-run
-	scripts/loopback-only cargo test --offline --test integration '$(or $(CASE),live::)' -- --ignored --test-threads=1
+	scripts/live-cases '$(CASE)'
 
 clean: ## remove everything that was built
 	rm -rf target $(GUESTS:%=$(BACKENDS_DIR)/%.wasm)

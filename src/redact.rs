@@ -1,5 +1,7 @@
 //! Keeping secrets out of whatever leaves the program.
 
+use std::sync::Arc;
+
 use aho_corasick::AhoCorasick;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -11,6 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 pub struct Redactor {
     /// None when there is nothing to hide.
     secrets: Option<AhoCorasick>,
+    values: Arc<[SecretString]>,
 }
 
 impl Redactor {
@@ -22,7 +25,19 @@ impl Redactor {
         if values.is_empty() {
             return Self::default();
         }
-        Self { secrets: AhoCorasick::builder().match_kind(aho_corasick::MatchKind::LeftmostLongest).build(values).ok() }
+        let secrets = AhoCorasick::builder().match_kind(aho_corasick::MatchKind::LeftmostLongest).build(&values).ok();
+        Self { secrets, values: values.into_iter().map(SecretString::from).collect() }
+    }
+
+    /// Returns how many bytes at the end of a text may be the beginning of a secret whose rest has not come yet.
+    #[must_use]
+    pub fn unfinished(&self, text: &str) -> usize {
+        let begun = |secret: &SecretString| {
+            let secret = secret.expose_secret();
+            let longest = text.len().min(secret.len() - 1);
+            (1..=longest).rev().find(|length| secret.is_char_boundary(*length) && text.ends_with(&secret[..*length])).unwrap_or(0)
+        };
+        self.values.iter().map(begun).max().unwrap_or(0)
     }
 
     /// Returns the text without secrets; the same allocation when there was none in it.
@@ -48,5 +63,17 @@ mod tests {
         let redactor = Redactor::new(&secrets);
         assert_eq!(redactor.clean("key sk-canary-12, abc".to_owned()), "key ***, abc");
         assert_eq!(Redactor::default().clean("key sk-canary-1".to_owned()), "key sk-canary-1");
+    }
+
+    #[test]
+    fn a_text_that_ends_in_the_middle_of_a_secret_is_known() {
+        let secrets: Vec<SecretString> = ["sk-canary-1", "schlüssel"].map(|s| s.to_owned().into()).into();
+        let redactor = Redactor::new(&secrets);
+        let cases = [("key sk-can", 6), ("key s", 1), ("key sk-canary-1", 0), ("sk-can.", 0), ("schlü", 6), ("", 0)];
+        for (text, unfinished) in cases {
+            assert_eq!(redactor.unfinished(text), unfinished, "{text}");
+        }
+        assert_eq!(Redactor::default().unfinished("s"), 0);
+        assert!(!format!("{:?}", redactor.values).contains("canary"));
     }
 }

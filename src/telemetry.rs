@@ -1,9 +1,17 @@
 //! Logging: human on a terminal, JSON otherwise; always to stderr, always one line an event, never with secrets.
+//!
+//! A level alone, such as `debug`, is about our own events; of the libraries' only warnings are logged unless the filter
+//! names them. Pinned by `tests/gateway/secrets.rs`.
 
 use std::io::{self, IsTerminal, Write};
 
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::LogFormat;
 use crate::redact::Redactor;
@@ -13,7 +21,7 @@ use crate::redact::Redactor;
 /// # Errors
 /// When the filter is not one; names it.
 pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| format!("LOG_LEVEL {filter:?} is not a level or filter: {error}"))?;
+    let filter = read(filter)?;
     let json = match format {
         LogFormat::Auto => !io::stderr().is_terminal(),
         LogFormat::Human => false,
@@ -22,9 +30,20 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(CleanStderr { redactor }).with_target(false);
     // Fails when a test has set one before, which then simply stays.
     let _ = if json {
-        subscriber.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init()
+        subscriber
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .finish()
+            .with(filter_fn(shows_no_frames))
+            .try_init()
     } else {
-        subscriber.with_ansi(io::stderr().is_terminal()).try_init()
+        subscriber
+            .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+            .finish()
+            .with(filter_fn(shows_no_frames))
+            .try_init()
     };
     Ok(())
 }
@@ -34,7 +53,22 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
 /// # Errors
 /// As for [`start`].
 pub fn check_filter(filter: &str) -> Result<(), String> {
-    EnvFilter::try_new(filter).map(drop).map_err(|error| format!("LOG_LEVEL {filter:?} is not a level or filter: {error}"))
+    read(filter).map(drop)
+}
+
+fn read(filter: &str) -> Result<EnvFilter, String> {
+    let fault = |error: &dyn std::fmt::Display| format!("LOG_LEVEL {filter:?} is not a level or filter: {error}");
+    match filter.trim().parse::<LevelFilter>() {
+        Ok(level) => EnvFilter::try_new(format!("{},{}={level}", level.min(LevelFilter::WARN), env!("CARGO_PKG_NAME"))),
+        Err(_) => EnvFilter::try_new(filter),
+    }
+    .map_err(|error| fault(&error))
+}
+
+/// False for events that dump the bytes of WebSocket frames: the first one to Discord holds the token, and bytes written
+/// as numbers escape the redactor. tungstenite 0.21 logs them at trace.
+fn shows_no_frames(event: &Metadata<'_>) -> bool {
+    *event.level() < Level::TRACE || !event.target().contains("tungstenite")
 }
 
 #[derive(Clone)]
@@ -97,5 +131,19 @@ mod tests {
     fn a_bad_filter_is_named() {
         assert!(check_filter("aetheel=loud").unwrap_err().contains("aetheel=loud"));
         assert!(check_filter("aetheel=debug,info").is_ok());
+    }
+
+    #[test]
+    fn a_level_alone_is_about_our_own_events() {
+        let directives = |filter| {
+            let mut directives: Vec<String> = read(filter).unwrap().to_string().split(',').map(str::to_owned).collect();
+            directives.sort();
+            directives
+        };
+        assert_eq!(directives("info"), ["aetheel=info", "warn"]);
+        assert_eq!(directives("TRACE"), ["aetheel=trace", "warn"]);
+        assert_eq!(directives("error"), ["aetheel=error", "error"]);
+        assert_eq!(directives("off"), ["aetheel=off", "off"]);
+        assert_eq!(directives("library=debug,info"), ["info", "library=debug"]);
     }
 }

@@ -1,9 +1,15 @@
-//! The real Claude Code 2.1.197 against a scripted model service: the facts its backend is built on.
+//! The real Claude Code 2.1.197 against a scripted model service: here the facts its backend is built on, in the modules
+//! below the whole gateway with it.
 //!
 //! Ignored by `cargo test`; `make test-live` installs the CLI and runs them one at a time, `make test-live CASE=name`
 //! those whose name contains `name`. Nothing leaves loopback.
 
+mod failures;
 mod fixture;
+mod gateway;
+mod prompts;
+mod replacing;
+mod safety;
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -53,6 +59,21 @@ async fn history_and_a_new_system_prompt_reach_the_model_on_resume() {
     assert_eq!(requests[1].said_by("assistant"), ["Noted."]);
     assert!(requests[1].system().contains("SECOND-MARK"), "{}", requests[1].system());
     assert!(!requests[1].mentions("FIRST-MARK"), "the system prompt is not kept");
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn a_fork_knows_the_history_and_leaves_the_session_as_it_was() {
+    let claude = LiveClaude::new(ModelServer::replying(["Noted.", "42", "Still 42."].map(Reply::text)).await);
+    let first = claude.run(&[SKIP], "Remember 42.").await;
+    let fork = claude.run(&[SKIP, "--resume", first.session(), "--fork-session"], "Which number?").await;
+    let again = claude.run(&[SKIP, "--resume", first.session()], "And now?").await;
+
+    assert_ne!(fork.session(), first.session());
+    assert_eq!(again.session(), first.session());
+    let requests = claude.model.requests();
+    assert_eq!(requests[1].prompts(), ["Remember 42.", "Which number?"]);
+    assert_eq!(requests[2].prompts(), ["Remember 42.", "And now?"]);
 }
 
 #[tokio::test]

@@ -137,6 +137,7 @@ fn is_living(pid: i32) -> bool {
 }
 
 /// Waits for a condition.
+#[expect(clippy::disallowed_methods, reason = "a poll for a condition, in a test of blocking code")]
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {

@@ -32,7 +32,7 @@ pub async fn measure() {
             let took = loop {
                 match news.recv().await.unwrap() {
                     LoadReport::Loaded { took, .. } => break took,
-                    LoadReport::Refused { reason, .. } => panic!("{}", reason.in_full()),
+                    LoadReport::Refused { reason, .. } => panic!("{}", aetheel::plain::with_causes(&*reason)),
                     LoadReport::Unchanged { .. } | LoadReport::Vanished { .. } => {}
                 }
             };

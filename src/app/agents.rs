@@ -42,10 +42,9 @@ pub async fn examine(descriptor: &Descriptor, config: &Config, variables: &HashM
             }
             findings.program = Some(path);
         }
-        Err(error) => findings.faults.push(format!(
-            "backend `{}`: {error}; install it, add its folder to PATH or set BACKEND_CLI_PATH",
-            descriptor.name
-        )),
+        Err(error) => findings
+            .faults
+            .push(format!("backend `{}`: {error}; install it, add its folder to PATH or set BACKEND_CLI_PATH", descriptor.name)),
     }
     findings.warnings.extend(untested(descriptor, findings.version.as_deref()));
     findings
@@ -143,7 +142,8 @@ mod tests {
 
     #[test]
     fn versions_are_found_in_what_agents_print() {
-        for (said, version) in [("2.1.197 (Claude Code)", "2.1.197"), ("codex-cli 0.169.0\n", "0.169.0"), ("v1.2.3-beta.1", "1.2.3-beta.1")] {
+        for (said, version) in [("2.1.197 (Claude Code)", "2.1.197"), ("codex-cli 0.169.0\n", "0.169.0"), ("v1.2.3-beta.1", "1.2.3-beta.1")]
+        {
             assert_eq!(version_in(said).as_deref(), Some(version));
         }
         assert_eq!(version_in("no version here"), None);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use async_trait::async_trait;
 
 use crate::access::{self, Access, Request};
 use crate::config::AllowLists;
@@ -45,6 +45,7 @@ struct Counter {
     dispatcher: Dispatcher,
 }
 
+#[async_trait]
 impl Intake for Counter {
     fn submit(&self, event: NewEvent) -> Result<Sequence, String> {
         self.dispatcher.submit(event).map_err(|refusal| refusal.to_string())
@@ -54,8 +55,8 @@ impl Intake for Counter {
         self.dispatcher.stop(lane)
     }
 
-    fn reset(&self, lane: &Lane) -> Result<bool, String> {
-        tokio::task::block_in_place(|| Handle::current().block_on(self.dispatcher.reset(lane)))
+    async fn reset(&self, lane: &Lane) -> Result<bool, String> {
+        self.dispatcher.reset(lane).await
     }
 }
 

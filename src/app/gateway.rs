@@ -4,19 +4,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
 use super::settings::Settings;
 use super::start::{Ground, Refused};
-use super::{desk, tell};
+use super::{desk, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::{access, telemetry};
+
+/// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out of order.
+const DELIVERY: Duration = Duration::from_secs(10);
 
 /// Serves until a signal or until Discord refuses the bot for good; returns the exit code.
 pub async fn serve(settings: Settings) -> u8 {
     let began = Instant::now();
     if let Err(fault) = telemetry::start(settings.config.log_format, &settings.config.log_level, settings.redactor.clone()) {
-        eprintln!("error: {fault}");
+        say(&format!("error: {fault}"));
         return exit::CONFIG;
     }
     let mut signals = match Signals::listen() {
@@ -72,12 +76,16 @@ pub async fn serve(settings: Settings) -> u8 {
     };
     tracing::info!("shutdown: begins");
     listening.stop_intake();
-    tokio::select! {
-        () = dispatcher.shutdown(config.shutdown_grace) => {}
+    let last = config.stop_grace * 2 + DELIVERY;
+    let ended = tokio::select! {
+        ended = timeout(config.shutdown_grace + last, dispatcher.shutdown(config.shutdown_grace)) => ended,
         () = signals.next() => {
             tracing::warn!("shutdown: second signal, stopping turns now");
-            dispatcher.shutdown(Duration::ZERO).await;
+            timeout(last, dispatcher.shutdown(Duration::ZERO)).await
         }
+    };
+    if ended.is_err() {
+        tracing::warn!("shutdown: not every answer could be delivered; those of turns are in the recordings");
     }
     listening.close().await;
     saving.abort();
@@ -96,21 +104,27 @@ fn refused(error: StartError) -> Refused {
     Refused { code, faults: vec![error.to_string()] }
 }
 
-/// SIGINT and SIGTERM.
+/// SIGINT, SIGTERM, and the SIGHUP of a terminal that goes away: dying of it would leave agents behind.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
     fn listen() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
 
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
         }
     }
 }

@@ -6,7 +6,7 @@ mod gateway;
 mod settings;
 mod start;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,7 @@ pub fn run(cli: Cli) -> u8 {
     match cli.command {
         Command::DemoAgent { arguments } => demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr()),
         Command::Check(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(check(settings))),
-        Command::Console { common, backend } => {
-            with_settings(common.env_file.as_deref(), backend, |settings| block_on(talk(settings)))
-        }
+        Command::Console { common, backend } => with_settings(common.env_file.as_deref(), backend, |settings| block_on(talk(settings))),
         Command::Run(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(gateway::serve(settings))),
     }
 }
@@ -49,35 +47,40 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
             code
         }
         Err(error) => {
-            eprintln!("error: cannot start the async runtime: {error}");
+            say(&format!("error: cannot start the async runtime: {error}"));
             exit::SOFTWARE
         }
     }
 }
 
-/// Tells why the program will not start: every reason, then what code it leaves with.
+/// Tells why the program will not start: every reason, then how many.
 fn tell(refused: &Refused) {
     for fault in &refused.faults {
-        eprintln!("error: {fault}");
+        say(&format!("error: {fault}"));
     }
     let count = refused.faults.len();
-    eprintln!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" });
+    say(&format!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" }));
+}
+
+/// A line on stderr; where that is gone the exit code still tells.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// `aetheel check`.
 async fn check(settings: Settings) -> u8 {
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
-        eprintln!("error: {fault}");
+        say(&format!("error: {fault}"));
         return exit::CONFIG;
     }
     let token = settings.config.discord_bot_token.is_some();
     match Ground::prepare(settings, token).await {
         Ok(ground) => {
-            ground.describe(&mut std::io::stdout().lock());
-            if !token {
-                println!("note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not");
-            }
-            println!("all is well");
+            let mut out = std::io::stdout().lock();
+            ground.describe(&mut out);
+            let note = if token { "" } else { "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n" };
+            // A closed stdout has nobody to tell; the exit code still does.
+            let _ = writeln!(out, "{note}all is well");
             exit::OK
         }
         Err(refused) => {
@@ -90,10 +93,11 @@ async fn check(settings: Settings) -> u8 {
 /// `aetheel console`.
 async fn talk(settings: Settings) -> u8 {
     let began = Instant::now();
-    // Between streamed text only what matters; LOG_LEVEL overrides.
-    let filter = if settings.variables.contains_key("LOG_LEVEL") { settings.config.log_level.as_str() } else { "warn" };
+    // What goes wrong with a turn is told with its answer, so that the log has little to add; LOG_LEVEL overrides.
+    let filter =
+        if settings.variables.contains_key("LOG_LEVEL") { settings.config.log_level.as_str() } else { "warn,aetheel::dispatch=error" };
     if let Err(fault) = telemetry::start(settings.config.log_format, filter, settings.redactor.clone()) {
-        eprintln!("error: {fault}");
+        say(&format!("error: {fault}"));
         return exit::CONFIG;
     }
     let ground = match Ground::prepare(settings, false).await {
@@ -110,7 +114,8 @@ async fn talk(settings: Settings) -> u8 {
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "console ready");
     let left = console::run(&dispatcher, &console).await;
     let (grace, code) = match left {
-        Ok(Leave::Done { failed: 0 }) => (Duration::ZERO, exit::OK),
+        // At a terminal the person has seen it; a script must be told.
+        Ok(Leave::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
         Ok(Leave::Done { .. }) => (Duration::ZERO, exit::FAILED),
         Ok(Leave::Terminated) => (grace, exit::OK),
         Err(error) => {

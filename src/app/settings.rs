@@ -22,7 +22,9 @@ pub struct Settings {
 /// Names whose values are taken for secrets wherever they show up.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    ["_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|part| name.contains(part)) && !name.ends_with("_FILE") && !name.ends_with("_DIR")
+    ["_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|part| name.contains(part))
+        && !name.ends_with("_FILE")
+        && !name.ends_with("_DIR")
 }
 
 /// Reads the settings; variables of the environment win over those of the file, `backend` over `AGENT_BACKEND`.
@@ -73,8 +75,7 @@ pub fn read(env_file: Option<&Path>, backend: Option<String>) -> Result<Settings
         }
     };
     let Some(config) = config.filter(|_| faults.is_empty()) else { return Err(faults) };
-    let secrets: Vec<SecretString> =
-        variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone().into()).collect();
+    let secrets: Vec<SecretString> = variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone().into()).collect();
     let redactor = Redactor::new(&secrets);
     variables.remove("DISCORD_BOT_TOKEN");
     Ok(Settings { config, variables, redactor })

@@ -72,7 +72,10 @@ impl Ground {
             }
         }
         if !config.backends_dir.is_dir() {
-            faults.push(format!("BACKENDS_DIR: there is no folder {}; build the backends with `make guests` or set it", config.backends_dir.display()));
+            faults.push(format!(
+                "BACKENDS_DIR: there is no folder {}; build the backends with `make guests` or set it",
+                config.backends_dir.display()
+            ));
         }
         let custody = Custody::new(Means::Best)
             .map_err(|error| faults.push(format!("cannot take custody of processes: {}", with_causes(&error))))
@@ -204,7 +207,7 @@ impl Ground {
 /// Why a file of the backends folder does not serve.
 fn refusal(report: LoadReport) -> Option<String> {
     match report {
-        LoadReport::Refused { path, reason } => Some(format!("{}: {}", path.display(), with_causes(&*reason))),
+        LoadReport::Refused { path, reason } => Some(format!("{}: {}; {}", path.display(), with_causes(&*reason), reason.hint())),
         _ => None,
     }
 }

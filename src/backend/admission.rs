@@ -121,19 +121,6 @@ impl AdmissionError {
             Self::NameTaken { .. } => "remove one of the two files",
         }
     }
-
-    /// The whole chain of causes in one line.
-    #[must_use]
-    pub fn in_full(&self) -> String {
-        let mut text = self.to_string();
-        let mut next = std::error::Error::source(self);
-        while let Some(source) = next {
-            text.push_str(": ");
-            text.push_str(&source.to_string());
-            next = source.source();
-        }
-        text
-    }
 }
 
 /// What is to know about a component without letting it serve.

@@ -119,6 +119,7 @@ impl std::fmt::Debug for Engine {
 }
 
 /// Ticks from a thread of its own: a timer of the runtime could be starved by the very guests it has to stop.
+#[expect(clippy::disallowed_methods, reason = "a thread of its own, which has nothing else to do")]
 fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     let wasm = wasm.weak();
     thread::Builder::new().name("guest ticks".to_owned()).spawn(move || {

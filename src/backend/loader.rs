@@ -14,6 +14,7 @@ use super::engine::Engine;
 use super::registry::{Current, LoadReport, RegistryOptions};
 use super::source::{self, Source, Stamp};
 use super::watch::{Hint, Settling, Watch, is_component};
+use crate::plain::with_causes;
 use crate::turn::{Backend, Generation};
 
 /// Reads, admits and swaps.
@@ -160,7 +161,7 @@ impl Loader {
             Err(AdmissionError::Read(_)) if unreadable_before && cause == Cause::Rescan => {}
             Err(reason) => {
                 let serving = self.serving_from(path);
-                tracing::warn!(path = %path.display(), serving, "backend file {}; hint: {}", reason.in_full(), reason.hint());
+                tracing::warn!(path = %path.display(), serving, "backend file {}; hint: {}", with_causes(&reason), reason.hint());
                 self.tell(LoadReport::Refused { path: path.to_owned(), reason: Arc::new(reason) });
             }
         }

@@ -64,13 +64,16 @@ impl GuestLog {
 
 impl Lines {
     fn write(&mut self, printed: Printed, bytes: &[u8]) {
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let buffer = if printed == Printed::Stdout { &mut self.stdout } else { &mut self.stderr };
-            let ends = piece.ends_with(b"\n");
-            let room = LINE_MAX - buffer.len();
-            buffer.extend_from_slice(&piece[..piece.len().min(room)]);
-            if ends || piece.len() >= room {
-                self.emit(printed);
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let mut rest = line;
+            while !rest.is_empty() {
+                let buffer = if printed == Printed::Stdout { &mut self.stdout } else { &mut self.stderr };
+                let (piece, after) = rest.split_at(rest.len().min(LINE_MAX - buffer.len()));
+                buffer.extend_from_slice(piece);
+                if buffer.len() == LINE_MAX || (after.is_empty() && line.ends_with(b"\n")) {
+                    self.emit(printed);
+                }
+                rest = after;
             }
         }
     }
@@ -181,5 +184,47 @@ impl tokio::io::AsyncWrite for LogStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> GuestLog {
+        GuestLog::new("mini".into(), "1@abc".into())
+    }
+
+    fn left(log: &GuestLog) -> usize {
+        log.0.lock().expect("no panic").left
+    }
+
+    #[test]
+    fn a_link_prints_at_most_its_share_and_its_last_words_are_kept_all_the_same() {
+        let log = log();
+        let line = format!("{}\n", "x".repeat(999));
+        for _ in 0..200 {
+            log.write(Printed::Stderr, line.as_bytes());
+        }
+        assert_eq!(left(&log), 0);
+        log.write(Printed::Stderr, b"panicked at 7\nbecause\n");
+        assert!(log.last_words().ends_with("panicked at 7 | because"), "{}", log.last_words());
+    }
+
+    #[test]
+    fn pieces_of_a_line_are_one_line_and_an_endless_line_is_broken() {
+        let log = log();
+        for piece in ["pan", "icked", " here\r\nand"] {
+            log.write(Printed::Stderr, piece.as_bytes());
+        }
+        assert_eq!(log.last_words(), "panicked here | and");
+        log.write(Printed::Stdout, &[b'y'; 3 * LINE_MAX]);
+        let lines = log.0.lock().expect("no panic");
+        assert!(lines.stdout.len() <= LINE_MAX, "{} bytes are held", lines.stdout.len());
+    }
+
+    #[test]
+    fn what_could_forge_a_line_or_a_colour_is_escaped() {
+        assert_eq!(escaped("a\x1b[31m\rb\u{202e}c\td\u{7f}"), "a\\u{1b}[31m\\u{d}b\\u{202e}c\td\\u{7f}");
     }
 }

@@ -72,7 +72,13 @@ impl Shared {
 
 impl Outlet for Console {
     fn open(&self, _event: &Event) -> Box<dyn Reply> {
-        Box::new(ConsoleReply { shared: self.shared.clone(), printed: Vec::new(), at_line_start: true, thinking: false, announced: Vec::new() })
+        Box::new(ConsoleReply {
+            shared: self.shared.clone(),
+            printed: Vec::new(),
+            at_line_start: true,
+            thinking: false,
+            announced: Vec::new(),
+        })
     }
 }
 

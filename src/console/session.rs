@@ -12,7 +12,7 @@ use crate::event::{EventKind, Lane, NewEvent, Origin};
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// End of input, `/quit`, or Ctrl-C twice.
+    /// End of input, `/quit`, Ctrl-C twice, or a terminal that went away.
     Done {
         /// Prompts that were not answered well.
         failed: u32,
@@ -37,6 +37,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     let mut session = Session { dispatcher, shared: console.shared(), submitted: 0, failed: 0 };
     let mut answers = session.shared.answers.subscribe();
     let mut lines = read_lines();
@@ -72,6 +73,8 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                 }
             }
             _ = terminate.recv() => return Ok(Leave::Terminated),
+            // The terminal is gone, and with it whoever waited for the answer.
+            _ = hangup.recv() => break,
         }
     }
     let failed = session.failed + session.shared.answers.borrow().failed;
@@ -133,7 +136,9 @@ impl Session<'_> {
 
     fn submit(&mut self, line: &str) -> Result<(), String> {
         let (kind, lane, origin) = (EventKind::Message, Lane::Console, Origin::Console);
-        self.dispatcher.submit(NewEvent { kind, lane, origin, author: None, prompt: line.to_owned() }).map_err(|reason| reason.to_string())?;
+        self.dispatcher
+            .submit(NewEvent { kind, lane, origin, author: None, prompt: line.to_owned() })
+            .map_err(|reason| reason.to_string())?;
         self.submitted += 1;
         Ok(())
     }

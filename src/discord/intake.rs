@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 use crate::event::{Lane, NewEvent, Sequence};
 
 /// Where prompts go. Called in the order of arrival, never from two threads at once; must not block for long.
+#[async_trait]
 pub trait Intake: Send + Sync {
     /// Offers a prompt.
     ///
@@ -20,7 +23,7 @@ pub trait Intake: Send + Sync {
     ///
     /// # Errors
     /// Why it could not be forgotten, in words for the user.
-    fn reset(&self, lane: &Lane) -> Result<bool, String>;
+    async fn reset(&self, lane: &Lane) -> Result<bool, String>;
 }
 
 /// Somebody who wants to use the bot.

@@ -83,7 +83,7 @@ impl Reception {
                     self.catch_up().await;
                 }
                 Arrival::Message { message, names, parent } => self.message(&message, &names, parent).await,
-                Arrival::Slash(slash, verb) => self.slash(&slash, verb),
+                Arrival::Slash(slash, verb) => self.slash(&slash, verb).await,
             }
         }
     }
@@ -129,7 +129,7 @@ impl Reception {
         }
     }
 
-    fn slash(&mut self, slash: &Slash, verb: Verb) {
+    async fn slash(&mut self, slash: &Slash, verb: Verb) {
         if !self.recent.is_new(slash.interaction) {
             return;
         }
@@ -146,7 +146,7 @@ impl Reception {
                     prompt: slash.prompt.trim().to_owned(),
                 })
             }
-            Verb::Reset => Some(match self.desk.intake.reset(&lane) {
+            Verb::Reset => Some(match self.desk.intake.reset(&lane).await {
                 Ok(true) => "Done: your next prompt begins a new conversation.".to_owned(),
                 Ok(false) => "There is no conversation yet: your next prompt begins one.".to_owned(),
                 Err(why) => why,

@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
+use super::veil::Veil;
 use super::{Answer, Inner, Reply, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn, Text, ToolOutput};
+use crate::agent::{Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
 use crate::event::Event;
 use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
@@ -45,11 +46,10 @@ impl Inner {
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
         let request = TurnRequest { id: id.to_owned(), backend, start, stop, recording: self.parts.recorder.begin(&header) };
-        let mut show = |event: &AgentEventKind, transcript: &Transcript| match self.clean(event) {
-            Some(clean) => reply.update(&clean, transcript),
-            None => reply.update(event, transcript),
-        };
+        let mut veil = Veil::new(&self.parts.redactor);
+        let mut show = |event: &AgentEventKind, transcript: &Transcript| veil.pass(event, |event| reply.update(event, transcript));
         let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut show).await;
+        veil.lift(|event| reply.update(event, &result.transcript));
         self.report(&name, &result);
         let notices = self.keep(event, &name, binding.epoch, requested.as_deref(), &result).await;
         let (text, notices) = self.remember(result.text.clone(), notices).await;
@@ -68,12 +68,18 @@ impl Inner {
     async fn start(&self, event: &Event, descriptor: &Descriptor, session: Option<SessionId>) -> StartTurn {
         let choices = &self.parts.choices;
         let own = descriptor.name == choices.backend;
+        let memory_path = self.parts.workspace.memory_path();
         // Tools with which the agent may write to memory.md in this turn.
-        let may_write = choices.mode == Mode::Build && choices.safety >= Safety::Edit;
+        let may_write = choices.mode == Mode::Build
+            && match choices.safety {
+                Safety::Default => false,
+                Safety::Edit => memory_path.starts_with(&self.parts.host.cwd),
+                Safety::Danger => true,
+            };
         let allowed = |tool: &&String| choices.allowed_tools.is_empty() || choices.allowed_tools.contains(tool);
         let write_tools: Vec<String> = descriptor.write_tools.iter().filter(|_| may_write).filter(allowed).cloned().collect();
         let documents = self.parts.workspace.read().await;
-        let memory = MemoryAccess { path: &self.parts.workspace.memory_path(), write_tools: &write_tools };
+        let memory = MemoryAccess { path: &memory_path, write_tools: &write_tools };
         let assembled = prompt::assemble(&documents, &memory);
         for warning in &assembled.warnings {
             tracing::warn!("{warning}");
@@ -113,28 +119,6 @@ impl Inner {
             digest: generation.digest.clone(),
             agent_version: self.parts.host.agent_versions.get(&descriptor.name).cloned(),
             started: jiff::Timestamp::now().to_string(),
-        }
-    }
-
-    /// An event without secrets; `None` when it has none.
-    fn clean(&self, event: &AgentEventKind) -> Option<AgentEventKind> {
-        let changed = |text: &str| {
-            let clean = self.parts.redactor.clean(text.to_owned());
-            (clean != text).then_some(clean)
-        };
-        match event {
-            AgentEventKind::Text(text) => changed(&text.text).map(|clean| AgentEventKind::Text(Text { text: clean, ..text.clone() })),
-            AgentEventKind::ToolStart(start) => {
-                let mut clean = start.clone();
-                clean.title = self.parts.redactor.clean(clean.title);
-                clean.target = clean.target.map(|target| self.parts.redactor.clean(target));
-                Some(AgentEventKind::ToolStart(clean))
-            }
-            AgentEventKind::ToolOutput(output) => {
-                changed(&output.text).map(|text| AgentEventKind::ToolOutput(ToolOutput { text, ..output.clone() }))
-            }
-            AgentEventKind::Notice(notice) => changed(notice).map(AgentEventKind::Notice),
-            _ => None,
         }
     }
 
@@ -198,4 +182,3 @@ fn turn_id() -> String {
     id.truncate(8);
     id
 }
-

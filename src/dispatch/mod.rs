@@ -6,6 +6,7 @@
 
 mod event;
 mod reply;
+mod veil;
 mod wording;
 
 use std::collections::HashMap;

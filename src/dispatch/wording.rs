@@ -59,13 +59,14 @@ pub fn failure(ending: &Ending, timeout: Duration, retry: Option<&str>, id: &str
         Ending::Silent => ("The agent fell silent and was stopped.".to_owned(), "idle timeout"),
         Ending::Limit(limit) => (format!("The agent was stopped at a limit: {}.", first_line(limit)), "limit"),
         Ending::Agent(failure) => agent(failure),
-        Ending::Backend(failure) => {
-            ("The backend could not read the agent's answer. It was recorded and can be looked into.".to_owned(), match failure.kind() {
+        Ending::Backend(failure) => (
+            "The backend could not read the agent's answer. It was recorded and can be looked into.".to_owned(),
+            match failure.kind() {
                 "refused" => "backend refused",
                 "trapped" => "backend crashed",
                 _ => "backend cut off",
-            })
-        }
+            },
+        ),
     };
     Some(format!("{sentence} ({kind}, {id})"))
 }
@@ -81,7 +82,8 @@ pub fn detail(ending: &Ending) -> Option<String> {
 }
 
 fn agent(failure: &Failure) -> (String, &'static str) {
-    let later = failure.retry_after_ms.map_or_else(String::new, |ms| format!(" Try again in {}.", seconds(Duration::from_millis(ms.into()))));
+    let later =
+        failure.retry_after_ms.map_or_else(String::new, |ms| format!(" Try again in {}.", seconds(Duration::from_millis(ms.into()))));
     let (sentence, kind) = match failure.kind {
         FailureKind::NotFound => ("The agent's program is not installed on this machine.", "agent not found"),
         FailureKind::Authentication => ("The agent is not signed in, or its key was refused.", "authentication"),
@@ -90,9 +92,10 @@ fn agent(failure: &Failure) -> (String, &'static str) {
         FailureKind::BadRequest => ("The agent's service refused the request.", "bad request"),
         FailureKind::ModelNotFound => ("The chosen model does not exist or may not be used.", "model not found"),
         FailureKind::ContextFull => ("The conversation has become too long for the model. Start afresh with `/reset`.", "context full"),
-        FailureKind::SessionUnknown => {
-            ("The agent no longer knows this conversation; it has been forgotten here as well. Please ask again to start a new one.", "session lost")
-        }
+        FailureKind::SessionUnknown => (
+            "The agent no longer knows this conversation; it has been forgotten here as well. Please ask again to start a new one.",
+            "session lost",
+        ),
         FailureKind::Protocol => ("The agent said something that cannot be.", "protocol"),
         FailureKind::Crashed => ("The agent ended without a result.", "agent failure"),
         FailureKind::TimedOut => ("The agent gave up waiting.", "agent timeout"),
@@ -121,8 +124,12 @@ mod tests {
         let secret = "/home/operator/.claude: sk-123 at line 7";
         let failure_of = |kind| Ending::Agent(Failure { kind, message: secret.into(), retry_after_ms: Some(1500) });
         let endings = [
-            failure_of(FailureKind::Crashed), failure_of(FailureKind::SessionUnknown), failure_of(FailureKind::Authentication),
-            Ending::Backend(GuestFailure::Trapped(secret.into())), Ending::TimedOut, Ending::Interrupted,
+            failure_of(FailureKind::Crashed),
+            failure_of(FailureKind::SessionUnknown),
+            failure_of(FailureKind::Authentication),
+            Ending::Backend(GuestFailure::Trapped(secret.into())),
+            Ending::TimedOut,
+            Ending::Interrupted,
         ];
         for ending in endings {
             let text = failure(&ending, Duration::from_secs(120), None, "ab12").expect("a failure");

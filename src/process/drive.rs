@@ -24,7 +24,7 @@ use crate::turn::{Launch, OutputLine, ProcessCommand, ProcessEvent};
 const DRAIN: Duration = Duration::from_millis(300);
 /// How long a pipe may be silent once no process of the run exists: only a stranger can hold it open.
 const LAST_READ: Duration = Duration::from_millis(100);
-/// Bytes read at once; as much as a pipe holds.
+/// Bytes read at once.
 const READ: usize = 64 << 10;
 
 /// Our ends of the pipes and the leader's end, known to the runtime.

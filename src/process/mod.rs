@@ -31,6 +31,7 @@ pub use program::{ProgramError, find_program};
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// Calls `done` until it says so, first at once, then ever less often; false when the time is over.
+#[expect(clippy::disallowed_methods, reason = "called on threads that may block")]
 fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     let mut pause = Duration::from_micros(100);

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter, pipe};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, waitpid};
@@ -14,6 +14,9 @@ use super::gateway::MARK;
 use super::held::{Held, Run};
 use super::program::{ProgramError, find_program};
 use crate::turn::{Launch, LaunchError};
+
+/// Room in the pipe of stdout, bytes: the most that may be asked for without privileges (`/proc/sys/fs/pipe-max-size`).
+const ROOM: libc::c_int = 1 << 20;
 
 /// Our ends of the pipes.
 pub(super) struct Pipes {
@@ -81,6 +84,7 @@ impl Prepared<'_> {
         let (child_stdin, stdin) = pipe().map_err(failed)?;
         let (stdout, child_stdout) = pipe().map_err(failed)?;
         let (stderr, child_stderr) = pipe().map_err(failed)?;
+        make_room(&stdout);
         let plan = Plan {
             program: &self.program,
             arguments: &self.arguments,
@@ -127,6 +131,18 @@ impl Prepared<'_> {
         let kin = Kin { leader: leader.as_raw_nonzero().get(), mark: self.mark.clone(), tag: self.tag };
         let run = Run { leader, kin, pidfd, cgroup, name: self.launch.run.clone() };
         Ok((Held::new(run), Pipes { stdin, stdout, stderr }))
+    }
+}
+
+/// Gives a pipe room for everything that is said at the end. Programs on Node and Bun write without waiting, and some exit
+/// before it is done: Claude Code 2.1.197 loses what the pipe does not hold at that moment, and of a long answer its
+/// last lines are two thirds. Where it is refused the pipe stays as it is.
+fn make_room(pipe: &PipeReader) {
+    // SAFETY: takes and gives plain numbers; the descriptor is open, because it is borrowed.
+    #[expect(unsafe_code, reason = "rustix has it in a part of its own that nothing else here needs")]
+    let made = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM) };
+    if made < 0 {
+        tracing::debug!(error = %io::Error::last_os_error(), "the pipe of stdout stays small");
     }
 }
 

@@ -116,8 +116,7 @@ impl<'a> Cutter<'a> {
             .filter(|_| fence.is_some())
             .and_then(|(opening, heading)| [heading, opening].into_iter().find(|from| *from > start && self.block_fits(*from, opening)));
         let paragraph = places.0[Place::Paragraph as usize].filter(|place| place.1 >= half).map(|place| (place.0, None));
-        let chosen =
-            paragraph.or_else(|| spared.map(|opening| (opening, None))).or_else(|| places.best(half)).or_else(|| places.last());
+        let chosen = paragraph.or_else(|| spared.map(|opening| (opening, None))).or_else(|| places.best(half)).or_else(|| places.last());
         match chosen {
             Some((at, Some(fence))) => Cut { end: at - 1, next: at, fence: Some(fence) },
             Some((at, None)) => Cut { end: start + self.text[start..at].trim_end().len(), next: self.skip_blank(at), fence: None },

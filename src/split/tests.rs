@@ -151,7 +151,13 @@ fn balanced(piece: &str) -> bool {
 
 /// Markdown as agents write it, with everything that could go wrong in it.
 fn document() -> impl Strategy<Value = String> {
-    let prose = prop_oneof!["[a-z .,]{0,120}", "[a-z]{1,60}", "(é\u{301}|👨\u{200d}👩|日本。| ){0,30}", "# [a-z]{1,20}", "[-*] `[a-z]{1,8}` [a-z ]{1,40}"];
+    let prose = prop_oneof![
+        "[a-z .,]{0,120}",
+        "[a-z]{1,60}",
+        "(é\u{301}|👨\u{200d}👩|日本。| ){0,30}",
+        "# [a-z]{1,20}",
+        "[-*] `[a-z]{1,8}` [a-z ]{1,40}"
+    ];
     let code = ("(```|~~~|````)", "[a-z]{0,6}", prop::collection::vec("[ ]{0,8}[a-z(){};=]{0,30}", 0..40), any::<bool>()).prop_map(
         |(marker, language, lines, closed)| {
             let end = if closed { marker.clone() } else { String::new() };

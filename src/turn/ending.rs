@@ -1,5 +1,6 @@
 //! How a turn ended, as the host sees it.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::GuestFailure;
@@ -62,6 +63,19 @@ impl Ending {
             Self::Limit(_) => "limit",
             Self::Agent(_) => "agent-failure",
             Self::Backend(_) => "backend-failure",
+        }
+    }
+}
+
+/// The word and, where there is one, the reason: what recordings say.
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word();
+        match self {
+            Self::Limit(limit) => write!(f, "{word}: {limit}"),
+            Self::Agent(failure) => write!(f, "{word}: {}", failure.message),
+            Self::Backend(failure) => write!(f, "{word}: {failure}"),
+            _ => f.write_str(word),
         }
     }
 }

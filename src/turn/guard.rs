@@ -4,6 +4,7 @@
 
 use crate::agent::{AgentEvent, EventKind, SessionReady, ToolEnd, ToolStatus, TurnDone, TurnRef};
 use crate::fold::Transcript;
+use crate::workspace::SessionId;
 
 /// Watches over one turn.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Guard {
         if ready.session != self.turn.session {
             return Err(Dropped::OtherTurn(TurnRef { session: ready.session, turn: self.turn.turn }));
         }
-        if !is_session_id(&ready.native_id) {
+        if SessionId::new(&ready.native_id).is_err() {
             return Err(Dropped::SessionId(ready.native_id));
         }
         self.session = Some(ready);
@@ -124,13 +125,6 @@ impl Guard {
             Ok(())
         }
     }
-}
-
-/// Whether an id can be handed to an agent again: 1 to 128 letters, digits, `_`, `.`, `:` or `-`, the first a letter, digit or `_`.
-fn is_session_id(id: &str) -> bool {
-    id.len() <= 128
-        && id.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 }
 
 #[cfg(test)]

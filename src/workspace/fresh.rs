@@ -101,6 +101,7 @@ impl Whole {
 }
 
 /// Reads files, trying again those that are being written. Blocks for at most 100 ms on top of reading.
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
     let mut outcomes: Vec<(Outcome, Option<(Stamp, Duration)>)> = wants.iter().map(|_| (Outcome::Unsettled, None)).collect();
     for attempt in 1..=TRIES {

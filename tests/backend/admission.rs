@@ -174,12 +174,13 @@ fn failed_in(error: &AdmissionError, at: &str) -> GuestFailure {
 }
 
 #[tokio::test]
-async fn loops_at_the_start_in_the_allocator_and_in_describe_are_cut_off() {
+async fn loops_before_around_and_after_the_exports_are_cut_off() {
     for (wat, step) in [
         (Wat { start: LOOP.to_owned(), ..Wat::new("evil", "1") }, "start"),
         (Wat { describe: LOOP.to_owned(), ..Wat::new("evil", "1") }, "describe"),
         (Wat { realloc: LOOP.to_owned(), ..Wat::new("evil", "1") }, "handle of nothing"),
         (Wat { handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "handle of nothing"),
+        (Wat { after_handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "handle of nothing"),
     ] {
         let begun = Instant::now();
         let error = refusal(wat).await;
@@ -205,7 +206,7 @@ async fn a_descriptor_must_be_usable_constant_and_of_a_kind_the_host_has() {
     let described = |descriptor| Wat { descriptor, ..Wat::new("mini", "1") };
     let error = refusal(described(serde_json::json!({ "name": "../etc" }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
-    assert!(error.in_full().contains("`name` \"../etc\""), "{}", error.in_full());
+    assert!(aetheel::plain::with_causes(&error).contains("`name` \"../etc\""), "{}", aetheel::plain::with_causes(&error));
     let error = refusal(described(serde_json::json!({ "programs": 7 }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
     let error = refusal(described(serde_json::json!({ "sharing": "link" }))).await;

@@ -42,6 +42,7 @@ impl Office {
     }
 }
 
+#[async_trait::async_trait]
 impl Intake for Office {
     fn submit(&self, event: NewEvent) -> Result<Sequence, String> {
         let _free = self.unblocked.wait_while(self.blocked.lock().unwrap(), |blocked| *blocked).unwrap();
@@ -58,7 +59,7 @@ impl Intake for Office {
         true
     }
 
-    fn reset(&self, lane: &Lane) -> Result<bool, String> {
+    async fn reset(&self, lane: &Lane) -> Result<bool, String> {
         self.resets.lock().unwrap().push(lane.clone());
         Ok(true)
     }

@@ -1,4 +1,5 @@
 //! Dispatcher and turn driver on scripted parts.
 
+mod hostile;
 mod order;
 mod turns;

@@ -89,7 +89,10 @@ async fn a_new_channel_is_told_that_all_is_busy_while_a_busy_one_may_wait() {
         desk.ask(1, "more");
     }
     assert_eq!(desk.dispatcher.submit(message(1, "too much")), Err(Refusal::Full { depth: 3 }));
-    assert_eq!(desk.dispatcher.submit(message(1, &"x".repeat((256 << 10) + 1))), Err(Refusal::TooLong { bytes: (256 << 10) + 1, limit: 256 << 10 }));
+    assert_eq!(
+        desk.dispatcher.submit(message(1, &"x".repeat((256 << 10) + 1))),
+        Err(Refusal::TooLong { bytes: (256 << 10) + 1, limit: 256 << 10 })
+    );
     release.send(true).unwrap();
     let answers = desk.collected.answers(5).await;
     assert!(answers.iter().all(|(_, answer)| answer.failure.is_none()));

@@ -8,7 +8,9 @@ use aetheel::event::Lane;
 use aetheel::turn::recording::{What, read};
 use aetheel::turn::{Backend as _, GuestFailure, ProcessCommand};
 
-use crate::support::scripted::{Agent, Desk, ScriptedBackend, ScriptedLauncher, Understanding, Wishes, done, event, failure, plain, spawn, text_event};
+use crate::support::scripted::{
+    Agent, Desk, ScriptedBackend, ScriptedLauncher, Understanding, Wishes, done, event, failure, plain, spawn, text_event,
+};
 
 /// Answers the prompt backwards, in a session.
 async fn obliging(agent: Agent) {
@@ -258,6 +260,26 @@ async fn a_memory_block_is_on_disk_before_the_answer_is_shown_without_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_memory_file_is_offered_for_writing_only_where_the_agent_may_write() {
+    for (safety, offered) in [(Safety::Default, false), (Safety::Edit, false), (Safety::Danger, true)] {
+        let prompts = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = prompts.clone();
+        let guest = except(move |input| {
+            if let Input::Command(Command::StartTurn(start)) = input {
+                seen.lock().unwrap().push(start.settings.system_prompt.clone().unwrap());
+            }
+            None
+        });
+        let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, safety, ..Wishes::default() }).await;
+        desk.ask(7, "hi");
+        desk.collected.answers(1).await;
+        let path = desk.folder.path().join("config/memory.md").display().to_string();
+        // The agent's working directory is another folder: where edits end.
+        assert_eq!(prompts.lock().unwrap()[0].contains(&path), offered, "{safety:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_turn_reads_the_files_as_they_are_then() {
     let prompts = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = prompts.clone();
@@ -326,8 +348,14 @@ async fn what_this_host_does_not_do_is_answered_so_that_no_guest_waits_for_ever(
             Action::OpenStream(OpenStream { stream: 6, proc: 1, path: "/".into() }),
             Action::Ask(Ask { ask: 7, session: 1, turn: 1, title: "?".into(), kind: AskKind::SignIn("x".into()), always_label: None }),
         ])),
-        Input::HttpFailed(failed) => Some(Ok({ notes.lock().unwrap().push(failed.request); vec![] })),
-        Input::StreamClosed(closed) => Some(Ok({ notes.lock().unwrap().push(closed.stream); vec![] })),
+        Input::HttpFailed(failed) => Some(Ok({
+            notes.lock().unwrap().push(failed.request);
+            vec![]
+        })),
+        Input::StreamClosed(closed) => Some(Ok({
+            notes.lock().unwrap().push(closed.stream);
+            vec![]
+        })),
         Input::Command(Command::Answer(answer)) => {
             assert_eq!(answer.decision, Decision::Dismissed);
             notes.lock().unwrap().push(answer.ask);

@@ -14,6 +14,9 @@ use crate::support::model_server::{ModelServer, PATIENCE};
 /// The version `scripts/install-claude` installs and all facts about the CLI were seen with.
 pub const CLAUDE_VERSION: &str = "2.1.197";
 
+/// The variable with the CLI's key.
+pub const PROGRAM_KEY: &str = "ANTHROPIC_API_KEY";
+
 /// What a headless run needs: the flags the backend uses too.
 pub const STREAM: [&str; 5] = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"];
 
@@ -55,12 +58,25 @@ impl LiveClaude {
     /// # Panics
     /// The CLI is not installed.
     pub fn new(model: ModelServer) -> Self {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("target/agents/claude-{CLAUDE_VERSION}/claude"));
-        assert!(program.is_file(), "no agent at {}\nhint: run `make test-live`, or `scripts/install-claude` first", program.display());
         let home = tempfile::tempdir().unwrap();
         let cwd = tempfile::tempdir().unwrap();
+        Self { program: Self::installed(), environment: Self::variables(&model, home.path()), home, cwd, model }
+    }
+
+    /// Returns the installed program.
+    ///
+    /// # Panics
+    /// The CLI is not installed.
+    pub fn installed() -> PathBuf {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("target/agents/claude-{CLAUDE_VERSION}/claude"));
+        assert!(program.is_file(), "no agent at {}\nhint: run `make test-live`, or `scripts/install-claude` first", program.display());
+        program
+    }
+
+    /// Returns an environment in which the CLI can reach nothing but this model service.
+    pub fn variables(model: &ModelServer, home: &Path) -> Vec<(String, String)> {
         let environment = [
-            ("ANTHROPIC_API_KEY", "sk-ant-scripted"),
+            (PROGRAM_KEY, "sk-ant-scripted"),
             ("ANTHROPIC_BASE_URL", &model.url()),
             // Ten retries with growing pauses would outlast every test.
             ("CLAUDE_CODE_MAX_RETRIES", "1"),
@@ -68,15 +84,14 @@ impl LiveClaude {
             ("DISABLE_AUTOUPDATER", "1"),
             ("DISABLE_ERROR_REPORTING", "1"),
             ("DISABLE_TELEMETRY", "1"),
-            ("HOME", &home.path().display().to_string()),
+            ("HOME", &home.display().to_string()),
             // Containers run tests as root, where the CLI refuses to skip permissions otherwise.
             ("IS_SANDBOX", "1"),
             ("LANG", "C.UTF-8"),
             ("PATH", "/usr/local/bin:/usr/bin:/bin"),
             ("TZ", "UTC"),
         ];
-        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Self { program, environment, home, cwd, model }
+        environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
     }
 
     /// Runs the CLI as [`LiveClaude::start`] does and waits for its end.

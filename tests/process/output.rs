@@ -19,6 +19,16 @@ async fn a_line_of_100_mb_is_cut_and_the_next_one_is_heard() {
 }
 
 #[tokio::test]
+async fn a_program_that_waits_for_nobody_may_say_a_mebibyte_at_once() {
+    for custody in custodies() {
+        // `dd` gives up when the pipe takes no more, as agents that exit without waiting lose the rest.
+        let said = sh("dd if=/dev/zero bs=1048576 count=1 oflag=nonblock status=none");
+        let heard = run(&custody, said).await;
+        assert_eq!((heard.how, heard.lines[0].text.len()), (Some(Exit::Code(0)), 1 << 20), "{}", heard.tail);
+    }
+}
+
+#[tokio::test]
 async fn invalid_utf_8_is_replaced_and_the_lines_go_on() {
     for custody in custodies() {
         let heard = run(&custody, sh("printf 'a\\377b\\n\\303(\\r\\n'; printf '\\346\\274'; sleep 0.05; printf '\\242\\nend'")).await;

@@ -39,11 +39,21 @@ pub struct Wat {
     pub load: String,
     pub realloc: String,
     pub handle: String,
+    /// Run after the host took the answer of `handle`; empty: there is no such function.
+    pub after_handle: String,
     /// Run when the first input is `timer`; returns the answer's address or falls through to the default answer.
     pub on_timer: String,
     /// Memory at the beginning, pages of 64 KiB.
     pub pages: u32,
+    /// What `start-turn` is answered with, instead of the usual.
+    pub on_start: Option<Vec<Action>>,
+    /// What the input with this tag is answered with, instead of `timer` with the usual.
+    pub later: Option<(u8, Vec<Action>)>,
 }
+
+/// Tag of the input `timer`, and of `exited`, as they stand in the contract.
+pub const TIMER: u8 = 10;
+pub const EXITED: u8 = 4;
 
 impl Wat {
     /// A backend that answers `start-turn` with its version as text and the end of the turn, `timer` with its version
@@ -65,8 +75,11 @@ impl Wat {
             load: String::new(),
             realloc: String::new(),
             handle: String::new(),
+            after_handle: String::new(),
             on_timer: String::new(),
             pages: 2,
+            on_start: None,
+            later: None,
         }
     }
 
@@ -105,8 +118,9 @@ impl Wat {
         let layout = Layout::of(&Self::new("x", "1").wit());
         let nothing = memory.answer(&layout, &[]);
         memory.keys.clear();
-        let turn = memory.answer(&layout, &[event(), done]);
-        let timer = memory.answer(&layout, &[event()]);
+        let turn = memory.answer(&layout, &self.on_start.clone().unwrap_or_else(|| vec![event(), done]));
+        let (tag_later, later) = self.later.clone().unwrap_or_else(|| (TIMER, vec![event()]));
+        let later = memory.answer(&layout, &later);
         let none = memory.put(&[0; 12], 4);
         let (input, command) = layout.first_payload();
         let patch: String = memory
@@ -120,7 +134,12 @@ impl Wat {
         let heap = ANSWERS + memory.bytes.len().next_multiple_of(16);
         let data: String = memory.bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
         let pages = self.pages.max(u32::try_from(heap / 65_536 + 1).expect("small"));
-        let Self { module, memories, start, describe, save, load, realloc, handle, on_timer, contract, .. } = self;
+        let Self { module, memories, start, describe, save, load, realloc, handle, after_handle, on_timer, contract, .. } = self;
+        let after = if after_handle.is_empty() {
+            String::new()
+        } else {
+            format!(r#"(func (export "cabi_post_aetheel:backend/backend@{contract}#handle") (param i32) {after_handle})"#)
+        };
         let start = if start.is_empty() { String::new() } else { format!("(func $start {start})(start $start)") };
         format!(
             r#"(module
@@ -147,12 +166,13 @@ impl Wat {
                 {handle}
                 (if (i32.eqz (local.get $n)) (then (return (i32.const {nothing}))))
                 (global.set $heap (i32.const {heap}))
-                (if (i32.eq (i32.load8_u offset={input} (local.get $in)) (i32.const 10))
-                  (then {on_timer} (return (i32.const {timer}))))
+                (if (i32.eq (i32.load8_u offset={input} (local.get $in)) (i32.const {tag_later}))
+                  (then {on_timer} (return (i32.const {later}))))
                 (if (i32.or (i32.load8_u offset={input} (local.get $in)) (i32.load8_u offset={tag} (local.get $in)))
                   (then (return (i32.const {nothing}))))
                 {patch}
                 (i32.const {turn}))
+              {after}
               {start})"#,
             tag = layout.command_tag(),
         )
@@ -285,7 +305,8 @@ impl Memory {
                     let offsets = layout.sizes.field_offsets(record.fields.iter().map(|field| &field.ty));
                     for (field, (offset, of)) in record.fields.iter().zip(offsets) {
                         let at = at + offset.size_wasm32();
-                        if field.name == "session" || field.name == "turn" {
+                        let key = layout.sizes.size(of).size_wasm32() == 4;
+                        if key && (field.name == "session" || field.name == "turn") {
                             self.keys.push((field.name.clone(), at));
                         }
                         self.lower(layout, of, &value[&field.name], at);

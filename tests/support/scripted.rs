@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, AgentEvent, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe, Safety, SessionReady,
-    Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
+    Action, AgentEvent, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe, Safety,
+    SessionReady, Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, Outlet, Parts, Reply};
@@ -20,7 +20,8 @@ use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::Recorder;
 use aetheel::turn::{
-    Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+    Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand,
+    ProcessEvent,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -33,7 +34,6 @@ pub type Understanding = Arc<dyn Fn(&mut GuestState, &Input) -> Result<Vec<Actio
 #[derive(Default)]
 pub struct GuestState {
     pub start: Option<StartTurn>,
-    pub done: bool,
 }
 
 pub struct ScriptedBackend {
@@ -44,14 +44,10 @@ pub struct ScriptedBackend {
 
 impl ScriptedBackend {
     pub fn new(understanding: Understanding) -> Self {
-        Self::numbered(1, understanding)
-    }
-
-    pub fn numbered(number: u32, understanding: Understanding) -> Self {
         let json = r#"{"name":"scripted","version":"1","features":["resume","system-prompt","streaming"],"expands":["slash-command"],
             "programs":[{"name":"agent","flags":[{"name":"--resume","value":"one"},{"name":"--danger","safety":"danger"}]}],"write-tools":["Write"]}"#;
         let descriptor = Descriptor::parse(json).unwrap();
-        Self { descriptor, generation: Generation { number, digest: format!("{number:064}") }, understanding }
+        Self { descriptor, generation: Generation { number: 1, digest: "0".repeat(64) }, understanding }
     }
 }
 
@@ -86,17 +82,16 @@ impl Guest for ScriptedGuest {
     }
 }
 
-/// One backend, replaceable.
-pub struct OneBackend(pub Mutex<Arc<dyn Backend>>);
+/// The only backend.
+pub struct OneBackend(pub Arc<dyn Backend>);
 
 impl Backends for OneBackend {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
-        let backend = self.0.lock().unwrap().clone();
-        (backend.descriptor().name == name).then_some(backend)
+        (self.0.descriptor().name == name).then(|| self.0.clone())
     }
 
     fn names(&self) -> Vec<String> {
-        vec![self.0.lock().unwrap().descriptor().name.clone()]
+        vec![self.0.descriptor().name.clone()]
     }
 }
 
@@ -112,7 +107,9 @@ pub fn plain() -> Understanding {
             Input::Line(line) => match line.text.split_once(' ').unwrap_or((&line.text, "")) {
                 ("text", text) => vec![event(text_event(text))],
                 ("notice", text) => vec![event(EventKind::Notice(text.to_owned()))],
-                ("session", id) => vec![Action::SessionReady(SessionReady { session: 1, native_id: id.to_owned(), model: None, title: None })],
+                ("session", id) => {
+                    vec![Action::SessionReady(SessionReady { session: 1, native_id: id.to_owned(), model: None, title: None })]
+                }
                 ("done", _) => vec![done(Outcome::Completed)],
                 ("unknown-session", _) => vec![done(Outcome::Failed(failure(FailureKind::SessionUnknown)))],
                 _ => vec![],
@@ -127,9 +124,20 @@ pub fn spawn(start: &StartTurn, arguments: &[&str]) -> Action {
     if let Some(id) = &start.native_id {
         arguments.extend([Value::Text("--resume".to_owned()), Value::Text(id.clone())]);
     }
-    let stdin = start.parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }).collect();
+    let stdin =
+        start.parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }).collect();
     let (session, turn) = (Some(start.session), Some(start.turn));
-    Action::Spawn(Spawn { proc: 1, program: "agent".into(), arguments, environment: vec![], stdin, keep_open: false, listens: false, session, turn })
+    Action::Spawn(Spawn {
+        proc: 1,
+        program: "agent".into(),
+        arguments,
+        environment: vec![],
+        stdin,
+        keep_open: false,
+        listens: false,
+        session,
+        turn,
+    })
 }
 
 pub fn event(kind: EventKind) -> Action {
@@ -253,7 +261,6 @@ pub struct Desk {
     pub dispatcher: Dispatcher,
     pub collected: Arc<Collected>,
     pub launcher: Arc<ScriptedLauncher>,
-    pub backends: Arc<OneBackend>,
     pub recorder: Recorder,
     pub folder: tempfile::TempDir,
 }
@@ -276,28 +283,21 @@ impl Default for Wishes {
 
 impl Desk {
     pub async fn new(launcher: Arc<ScriptedLauncher>, wishes: Wishes) -> Self {
-        let backends = Arc::new(OneBackend(Mutex::new(Arc::new(ScriptedBackend::new(wishes.understanding.clone())))));
-        Self::with_backends(launcher, wishes, backends.clone(), backends).await
-    }
-
-    pub async fn with_backends(launcher: Arc<ScriptedLauncher>, wishes: Wishes, backends: Arc<OneBackend>, seen: Arc<dyn Backends>) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(wishes.understanding.clone()))));
         let secrets: Vec<_> = wishes.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
-        let recorder = Recorder::new(folder.path().join("recordings"), redactor.clone());
         let collected = Arc::new(Collected::default());
-        let dispatcher = Dispatcher::new(Parts {
-            choices: choices("scripted", wishes.safety),
-            limits: Limits { max_concurrent: wishes.slots, max_depth: wishes.depth, busy_policy: BusyPolicy::Reject },
-            host: host(folder.path(), wishes.query_timeout),
-            backends: seen,
-            launcher: launcher.clone(),
-            outlet: Arc::new(CollectingOutlet(collected.clone())),
-            workspace: Workspace::open(&folder.path().join("config")).await.unwrap(),
-            recorder: recorder.clone(),
-            redactor,
-        });
-        Self { dispatcher, collected, launcher, backends, recorder, folder }
+        let limits = Limits { max_concurrent: wishes.slots, max_depth: wishes.depth, busy_policy: BusyPolicy::Reject };
+        let mut parts = parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
+        parts.host.cwd = folder.path().join("workspace");
+        std::fs::create_dir(&parts.host.cwd).unwrap();
+        parts.host.query_timeout = wishes.query_timeout;
+        parts.choices.safety = wishes.safety;
+        parts.recorder = Recorder::new(folder.path().join("recordings"), redactor.clone());
+        parts.redactor = redactor;
+        let recorder = parts.recorder.clone();
+        Self { dispatcher: Dispatcher::new(parts), collected, launcher, recorder, folder }
     }
 
     pub fn ask(&self, channel: u64, prompt: &str) -> u64 {
@@ -305,17 +305,46 @@ impl Desk {
     }
 }
 
-pub fn choices(backend: &str, safety: Safety) -> Choices {
-    Choices {
-        backend: backend.into(), model: None, safety, mode: Mode::Build, allowed_tools: vec![], max_turns: 25, prompt_limit: 256 << 10,
-    }
-}
-
-pub fn host(cwd: &Path, query_timeout: Duration) -> Host {
-    Host {
-        variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
-        further_variables: vec![], programs: HashMap::new(), agent_versions: HashMap::new(), wrapper: vec![], cwd: cwd.to_owned(),
-        query_timeout, idle_timeout: None, stop_grace: Duration::from_millis(200), max_turns: 25, line_limit: 1 << 20, output_limit: 64 << 20,
+/// What a dispatcher is made of, everything in `folder`; change what matters.
+pub async fn parts(
+    folder: &Path,
+    backend: &str,
+    backends: Arc<dyn Backends>,
+    launcher: Arc<dyn Launcher>,
+    collected: &Arc<Collected>,
+    limits: Limits,
+) -> Parts {
+    Parts {
+        choices: Choices {
+            backend: backend.into(),
+            model: None,
+            safety: Safety::Edit,
+            mode: Mode::Build,
+            allowed_tools: vec![],
+            max_turns: 25,
+            prompt_limit: 256 << 10,
+        },
+        limits,
+        host: Host {
+            variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
+            further_variables: vec![],
+            programs: HashMap::new(),
+            agent_versions: HashMap::new(),
+            wrapper: vec![],
+            cwd: folder.to_owned(),
+            query_timeout: Duration::from_secs(60),
+            idle_timeout: None,
+            stop_grace: Duration::from_millis(200),
+            max_turns: 25,
+            line_limit: 1 << 20,
+            output_limit: 64 << 20,
+        },
+        backends,
+        launcher,
+        outlet: Arc::new(CollectingOutlet(collected.clone())),
+        workspace: Workspace::open(&folder.join("config")).await.unwrap(),
+        recorder: Recorder::new(folder.join("recordings"), Redactor::default()),
+        redactor: Redactor::default(),
     }
 }
 

@@ -131,6 +131,12 @@ impl Answer {
         }
     }
 
+    /// Returns the whole answer where its result is not told, and begins a new one. None: the parts in order.
+    pub(crate) fn rest(&mut self) -> Option<String> {
+        let tail = self.tail.clone();
+        self.finish(&tail)
+    }
+
     fn push(&mut self, index: u32, holds: Holds) -> usize {
         self.blocks.push(Block { index, part: self.parts, holds, said: String::new(), whole: false });
         self.parts += 1;

@@ -6,16 +6,18 @@
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::one_shot::spawn;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Spawn, StartTurn, Value,
+    Action, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Spawn, StartTurn, Value, Variable,
 };
 
 const SYSTEM_PROMPT: &str = "system-prompt.md";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
-/// Tools that change nothing: approved beforehand at every safety level.
+/// Tools that change nothing: approved beforehand at every safety level. Those that change files are not, below
+/// `danger`: the mode `acceptEdits` approves them in the working directory, beforehand would be everywhere.
 const READING: [&str; 5] = ["Read", "Glob", "Grep", "WebSearch", "WebFetch"];
-/// Tools that change files: approved beforehand from `edit` up.
-const EDITING: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
+/// Claude Code keeps a memory of its own below `~/.claude` and tells the model to write there; people here have one in
+/// `memory.md`.
+const NO_OWN_MEMORY: &str = "CLAUDE_CODE_DISABLE_AUTO_MEMORY";
 
 /// Returns the process for a turn.
 pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
@@ -61,7 +63,8 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
     if !settings.allowed_tools.is_empty() {
         arguments.tools(&settings.allowed_tools, settings.safety, settings.mode, emit);
     }
-    Ok(spawn("claude", arguments.0, vec![Chunk::Text(prompt)]))
+    let environment = vec![Variable { name: NO_OWN_MEMORY.to_owned(), value: Value::Text("1".to_owned()) }];
+    Ok(Spawn { environment, ..spawn("claude", arguments.0, vec![Chunk::Text(prompt)]) })
 }
 
 #[derive(Default)]
@@ -83,13 +86,9 @@ impl Arguments {
         // The tools of MCP servers are not of the built-in set that `--tools` chooses from.
         let offered: Vec<String> = allowed.iter().map(name).filter(|tool| !tool.starts_with("mcp__")).collect();
         self.option("--tools", offered.join(","));
-        let approved = |tool: &str| match (mode, safety) {
-            (Mode::Build, Safety::Danger) => true,
-            (Mode::Build, Safety::Edit) => READING.contains(&tool) || EDITING.contains(&tool),
-            (Mode::Build, Safety::Default) | (Mode::Plan, _) => READING.contains(&tool),
-        };
+        let all = mode == Mode::Build && safety == Safety::Danger;
         for tool in allowed {
-            if approved(&name(tool)) {
+            if all || READING.contains(&name(tool).as_str()) {
                 self.option("--allowedTools", tool.clone());
             }
             if tool.contains('(') && safety == Safety::Danger {

@@ -6,7 +6,7 @@
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{Pick, Value};
 use aetheel_backend_sdk::one_shot::{Agent, TurnResult};
-use aetheel_backend_sdk::wit::{Failure, Line, Pipe, Spawn, StartTurn, ToolEnd, ToolStatus};
+use aetheel_backend_sdk::wit::{Failure, Level, Line, Outcome, Pipe, Spawn, StartTurn, ToolEnd, ToolStatus};
 
 use crate::answer::{Answer, Holds};
 use crate::spent::Spent;
@@ -33,6 +33,10 @@ const IGNORED_SYSTEM: [&str; 12] = [
 ];
 /// What Claude Code says in the place of an answer that has no text.
 const NO_CONTENT: &str = "(no content)";
+
+/// Begins the result of a run that succeeded, also where the rest is missing: Claude Code 2.1.197 exits without waiting
+/// until a slow reader has taken everything, and the line repeats the whole answer.
+const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"#;
 
 /// Claude Code, as it speaks in one turn.
 #[derive(Debug, Default)]
@@ -67,6 +71,10 @@ impl Agent for Claude {
         match serde_json::from_str(text) {
             Ok(Value::Array(messages)) => messages.iter().filter_map(|message| self.message(message, &message.to_string(), emit)).last(),
             Ok(message @ Value::Object(_)) => self.message(&message, text, emit),
+            _ if text.starts_with(SUCCESS) => {
+                emit.diagnostic(Level::Warn, "the result of Claude Code is cut off; the answer is whole, tokens and cost are not known");
+                Some(TurnResult { outcome: Outcome::Completed, text: self.answer.rest(), usage: None })
+            }
             _ => {
                 let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
                 emit.unrecognised(what, None, text);

@@ -135,10 +135,19 @@ fn allowed_tools_limit_what_is_offered_and_approve_what_the_level_covers() {
         let at: Vec<usize> = (0..arguments.len()).filter(|&at| arguments[at] == "--allowedTools").collect();
         at.into_iter().map(|at| arguments[at + 1].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(approved(tools(Safety::Edit, Mode::Build)), ["Read", "Write"]);
+    assert_eq!(approved(tools(Safety::Edit, Mode::Build)), ["Read"], "edits are approved where the mode does, not everywhere");
     assert_eq!(approved(tools(Safety::Default, Mode::Build)), ["Read"]);
     assert_eq!(approved(tools(Safety::Danger, Mode::Plan)), ["Read"]);
     assert!(has(&tools(Safety::Default, Mode::Build), &["--tools", "Read,Write,Bash"]));
+}
+
+#[test]
+fn the_agents_own_memory_is_off() {
+    let (spawn, _) = spawned(start("hi"));
+    let set: Vec<&str> = spawn.environment.iter().map(|variable| variable.name.as_str()).collect();
+    assert_eq!(set, ["CLAUDE_CODE_DISABLE_AUTO_MEMORY"]);
+    let descriptor: Json = serde_json::from_str(&Backend::describe()).unwrap();
+    assert_eq!(descriptor["environment"].list("set"), set);
 }
 
 #[test]

@@ -127,6 +127,27 @@ fn numbers_and_keys_may_drift() {
     assert_eq!((&done.outcome, done.text.as_deref(), done.usage.unwrap().input), (&Outcome::Completed, Some("yes"), 15));
 }
 
+#[test]
+fn a_result_that_is_cut_off_ends_the_turn_as_well_as_a_whole_one() {
+    for name in ["plain", "tools-sequence", "max-tokens"] {
+        let fixture = fixture(name);
+        let ended = |cut: usize| {
+            let mut lines = fixture.stdout.clone();
+            let result = lines.iter_mut().rfind(|text| text.starts_with(r#"{"type":"result""#)).unwrap();
+            result.truncate(result.len() - cut);
+            let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
+            inputs.push(fixture.exited());
+            match run::<Backend>(start("hi"), inputs).pop() {
+                Some(Action::TurnDone(done)) => (done.outcome, done.text),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(ended(0).0, Outcome::Completed, "{name}");
+        assert_eq!(ended(1), ended(0), "{name}");
+        assert_eq!(ended(300), ended(0), "{name}");
+    }
+}
+
 /// A recorded run with some of its lines cut, doubled, dropped, moved or garbled.
 fn disturbed() -> impl Strategy<Value = Vec<String>> {
     let names = ["think-tool", "tools-sequence", "drop-mid", "max-tokens", "refusal", "tool-task", "perm-default-write", "json-verbose"];

@@ -328,7 +328,7 @@ impl Driver<'_> {
         });
         let ending = Ending::of(outcome, self.failure, stopped, self.trouble);
         let text = text.unwrap_or_else(|| transcript.text());
-        self.recording.host(What::Ending(format!("{ending:?}")));
+        self.recording.host(What::Ending(ending.to_string()));
         TurnResult { ending, text, session, usage: usage.or(transcript.usage()), transcript, took }
     }
 }

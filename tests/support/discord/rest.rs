@@ -70,7 +70,8 @@ pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, ur
             }
         };
         let status = if cut { 0 } else { outcome.0 };
-        state.requests.push(Request { at: Instant::now(), method: method.to_string(), path: path.clone(), status, limited });
+        let body = String::from_utf8_lossy(&body).into_owned();
+        state.requests.push(Request { at: Instant::now(), method: method.to_string(), path: path.clone(), body, status, limited });
         (if cut { None } else { Some(outcome) }, extra, slow)
     });
     world.tell();

@@ -46,6 +46,7 @@ pub struct Request {
     pub at: Instant,
     pub method: String,
     pub path: String,
+    pub body: String,
     pub status: u16,
     /// Refused by a rate limit of the local Discord's own, not by a fault that a test asked for.
     pub limited: bool,

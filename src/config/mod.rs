@@ -2,73 +2,17 @@
 //!
 //! [`VARIABLES`] is the one table of names, defaults and meanings; `docs/configuration.md` is checked against it.
 
+mod reader;
+mod variables;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
 
+use self::reader::Reader;
+pub use self::variables::{VARIABLES, Variable};
 use crate::agent::{Mode, Safety};
-
-/// One environment variable the gateway reads.
-#[derive(Clone, Copy, Debug)]
-pub struct Variable {
-    /// Its name.
-    pub name: &'static str,
-    /// What is used when it is unset or empty; empty: nothing.
-    pub default: &'static str,
-    /// One line for the operator.
-    pub meaning: &'static str,
-}
-
-const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> Variable {
-    Variable { name, default, meaning }
-}
-
-/// Every variable, in the order of the documentation.
-pub const VARIABLES: &[Variable] = &[
-    v("DISCORD_BOT_TOKEN", "", "Token of the Discord bot; needed by `aetheel run`, never given to an agent"),
-    v("AGENT_BACKEND", "claude", "Name of the backend that answers"),
-    v("BACKEND_CLI_PATH", "", "Path of the agent's program; otherwise it is looked up in `PATH`"),
-    v("BACKEND_MODEL", "", "Model the agent uses; otherwise its own default"),
-    v("BACKEND_MAX_TURNS", "25", "Model rounds after which the agent stops"),
-    v("ALLOWED_TOOLS", "Read,Glob,Grep,WebSearch,WebFetch", "The only tools the agent may use, by the agent's own names; `*` for all"),
-    v(
-        "PERMISSION_MODE",
-        "bypassPermissions",
-        "`bypassPermissions`, `acceptEdits`, `default` or `plan`: what the agent may do without asking",
-    ),
-    v("QUERY_TIMEOUT_MS", "120000", "Time a turn may take, milliseconds"),
-    v("IDLE_TIMEOUT_MS", "", "Time an agent may be silent, milliseconds; empty: no limit"),
-    v("STOP_GRACE_MS", "5000", "Time an agent has to end after being interrupted, and again after SIGTERM, milliseconds"),
-    v("SHUTDOWN_GRACE_MS", "120000", "Time running turns have at shutdown before they are stopped, milliseconds"),
-    v("CONFIG_DIR", "./config", "Folder of the markdown files: personality, memory, state"),
-    v("BACKENDS_DIR", "./backends", "Folder of the backend components (`*.wasm`), watched for changes"),
-    v("WORKSPACE_DIR", "./workspace", "Working directory of the agents; made when missing"),
-    v("RECORDINGS_DIR", "./recordings", "Folder of the recordings of every run; made when missing"),
-    v("RECORDINGS_MAX_DAYS", "7", "Recordings older than this are removed"),
-    v("RECORDINGS_MAX_MIB", "1024", "Oldest recordings are removed above this many MiB in all"),
-    v("CACHE_DIR", "~/.cache/aetheel", "Private folder of compiled backends"),
-    v("MAX_CONCURRENT_QUERIES", "5", "Turns that run at the same time"),
-    v("MAX_QUEUE_DEPTH", "100", "Events that may wait; more are refused"),
-    v("BUSY_POLICY", "reject", "What a prompt from an idle channel gets while all slots are taken: `reject` or `queue`"),
-    v("AGENT_WRAPPER", "", "Command put before the agent's program, split at blanks, for example `bwrap --ro-bind / / --`"),
-    v("AGENT_ENV", "", "Further variables of the gateway's environment that agents get, by name, separated by commas"),
-    v("ALLOWED_USERS", "", "Discord user ids that may use the bot, separated by commas"),
-    v("ALLOWED_ROLES", "", "Discord role ids that may use the bot, separated by commas"),
-    v("ALLOWED_CHANNELS", "", "Discord channel ids the bot answers in, separated by commas; empty: all"),
-    v("ALLOWED_GUILDS", "", "Discord guild ids the bot answers in, separated by commas; empty: all"),
-    v("COMMAND_ALIAS", "", "Further name of `/ask` and, with `-reset`, of `/reset`; `claude` while claude is the backend"),
-    v("DISCORD_API_BASE", "https://discord.com", "Discord's address; for proxies and tests"),
-    v("LOG_FORMAT", "auto", "`human`, `json`, or `auto`: human on a terminal"),
-    v("LOG_LEVEL", "info", "Least level logged, or a filter such as `aetheel=debug,info`"),
-    v("LINE_LIMIT_BYTES", "8388608", "Longest line of agent output that is kept whole; can only be raised"),
-    v("OUTPUT_LIMIT_BYTES", "67108864", "Output after which a turn is stopped; can only be raised"),
-    v("PROMPT_LIMIT_BYTES", "262144", "Longest prompt; can only be raised"),
-    v("GUEST_MEMORY_BYTES", "134217728", "Memory of one backend instance; can only be raised"),
-    v("GUEST_CALL_MS", "1000", "Run time of one call into a backend; can only be raised"),
-    v("COMPONENT_LIMIT_BYTES", "50331648", "Largest backend component; can only be raised"),
-    v("COMPILE_TIMEOUT_MS", "120000", "Time compiling a backend may take; can only be raised"),
-];
 
 /// What a prompt from an idle lane gets while all slots are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,91 +223,6 @@ impl Config {
     }
 }
 
-/// Reads values and collects what is wrong with them; a fault yields a placeholder that is never used.
-struct Reader<'a> {
-    variable: &'a dyn Fn(&str) -> Option<String>,
-    faults: Vec<String>,
-}
-
-impl Reader<'_> {
-    fn optional(&self, name: &str) -> Option<String> {
-        debug_assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name} is missing in VARIABLES");
-        (self.variable)(name).filter(|value| !value.trim().is_empty())
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.optional(name).unwrap_or_else(|| default_of(name).to_owned()).trim().to_owned()
-    }
-
-    fn list(&self, name: &str) -> Vec<String> {
-        self.text(name).split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        let text = self.text(name);
-        match (text.strip_prefix("~/"), (self.variable)("HOME")) {
-            (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
-            _ => PathBuf::from(text),
-        }
-    }
-
-    fn plain_word(&mut self, name: &str) -> Option<String> {
-        let value = self.optional(name)?.trim().to_owned();
-        if value.starts_with('-') || value.contains(|c: char| c.is_control()) {
-            self.faults.push(format!("{name} {value:?} must not begin with a dash or hold control characters"));
-        }
-        Some(value)
-    }
-
-    fn number(&mut self, name: &str, least: u64, most: u64) -> u64 {
-        let text = self.text(name);
-        match text.parse() {
-            Ok(number) if (least..=most).contains(&number) => number,
-            _ => {
-                self.faults.push(format!("{name} {text:?} must be a whole number from {least} to {most}"));
-                least
-            }
-        }
-    }
-
-    fn milliseconds(&mut self, name: &str, least: u64) -> Duration {
-        Duration::from_millis(self.number(name, least, 30 * 86_400_000))
-    }
-
-    fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
-        let text = self.text(name);
-        if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == text) {
-            return *value;
-        }
-        let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
-        self.faults.push(format!("{name} {text:?} must be one of {}", names.join(", ")));
-        choices[0].1
-    }
-
-    fn ids(&mut self, name: &str) -> Vec<u64> {
-        let mut ids = Vec::new();
-        for item in self.list(name) {
-            match item.parse() {
-                Ok(id) if id > 0 => ids.push(id),
-                _ => self.faults.push(format!("{name}: {item:?} is not a Discord id (a number; copy it with developer mode on)")),
-            }
-        }
-        ids
-    }
-
-    fn address(&mut self, name: &str) -> String {
-        let text = self.text(name);
-        if !(text.starts_with("https://") || text.starts_with("http://")) {
-            self.faults.push(format!("{name} {text:?} must begin with https:// or http://"));
-        }
-        text.trim_end_matches('/').to_owned()
-    }
-}
-
-fn default_of(name: &str) -> &'static str {
-    VARIABLES.iter().find(|variable| variable.name == name).map_or("", |variable| variable.default)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -409,6 +268,12 @@ mod tests {
     fn an_empty_value_counts_as_unset() {
         assert_eq!(read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").query_timeout, Duration::from_secs(120));
         assert!(read(&[("ALLOWED_TOOLS", "*")]).expect("valid").allowed_tools.is_empty());
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_or_the_working_directory() {
+        assert_eq!(read(&[("HOME", "/home/x")]).expect("valid").cache_dir, PathBuf::from("/home/x/.cache/aetheel"));
+        assert_eq!(read(&[]).expect("valid").cache_dir, PathBuf::from("./.cache/aetheel"));
     }
 
     #[test]

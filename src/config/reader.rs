@@ -1,0 +1,92 @@
+//! Reading single values, collecting what is wrong with them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::VARIABLES;
+
+/// Reads values and collects what is wrong with them; a fault yields a placeholder that is never used.
+pub(super) struct Reader<'a> {
+    pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub(super) faults: Vec<String>,
+}
+
+impl Reader<'_> {
+    pub(super) fn optional(&self, name: &str) -> Option<String> {
+        debug_assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name} is missing in VARIABLES");
+        (self.variable)(name).filter(|value| !value.trim().is_empty())
+    }
+
+    pub(super) fn text(&self, name: &str) -> String {
+        self.optional(name).unwrap_or_else(|| default_of(name).to_owned()).trim().to_owned()
+    }
+
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        self.text(name).split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        let text = self.text(name);
+        match text.strip_prefix("~/") {
+            // Who has no home is at home where it was started, rather than in a folder named `~`.
+            Some(rest) => PathBuf::from((self.variable)("HOME").unwrap_or_else(|| ".".to_owned())).join(rest),
+            None => PathBuf::from(text),
+        }
+    }
+
+    pub(super) fn plain_word(&mut self, name: &str) -> Option<String> {
+        let value = self.optional(name)?.trim().to_owned();
+        if value.starts_with('-') || value.contains(|c: char| c.is_control()) {
+            self.faults.push(format!("{name} {value:?} must not begin with a dash or hold control characters"));
+        }
+        Some(value)
+    }
+
+    pub(super) fn number(&mut self, name: &str, least: u64, most: u64) -> u64 {
+        let text = self.text(name);
+        match text.parse() {
+            Ok(number) if (least..=most).contains(&number) => number,
+            _ => {
+                self.faults.push(format!("{name} {text:?} must be a whole number from {least} to {most}"));
+                least
+            }
+        }
+    }
+
+    pub(super) fn milliseconds(&mut self, name: &str, least: u64) -> Duration {
+        Duration::from_millis(self.number(name, least, 30 * 86_400_000))
+    }
+
+    pub(super) fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
+        let text = self.text(name);
+        if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == text) {
+            return *value;
+        }
+        let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
+        self.faults.push(format!("{name} {text:?} must be one of {}", names.join(", ")));
+        choices[0].1
+    }
+
+    pub(super) fn ids(&mut self, name: &str) -> Vec<u64> {
+        let mut ids = Vec::new();
+        for item in self.list(name) {
+            match item.parse() {
+                Ok(id) if id > 0 => ids.push(id),
+                _ => self.faults.push(format!("{name}: {item:?} is not a Discord id (a number; copy it with developer mode on)")),
+            }
+        }
+        ids
+    }
+
+    pub(super) fn address(&mut self, name: &str) -> String {
+        let text = self.text(name);
+        if !(text.starts_with("https://") || text.starts_with("http://")) {
+            self.faults.push(format!("{name} {text:?} must begin with https:// or http://"));
+        }
+        text.trim_end_matches('/').to_owned()
+    }
+}
+
+fn default_of(name: &str) -> &'static str {
+    VARIABLES.iter().find(|variable| variable.name == name).map_or("", |variable| variable.default)
+}

@@ -1,0 +1,62 @@
+//! The table of variables: the one place that names them, with defaults and meanings.
+
+/// One environment variable the gateway reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What is used when it is unset or empty; empty: nothing.
+    pub default: &'static str,
+    /// One line for the operator.
+    pub meaning: &'static str,
+}
+
+const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> Variable {
+    Variable { name, default, meaning }
+}
+
+/// Every variable, in the order of the documentation.
+pub const VARIABLES: &[Variable] = &[
+    v("DISCORD_BOT_TOKEN", "", "Token of the Discord bot; needed by `aetheel run`, never given to an agent"),
+    v("AGENT_BACKEND", "claude", "Name of the backend that answers"),
+    v("BACKEND_CLI_PATH", "", "Path of the agent's program; otherwise it is looked up in `PATH`"),
+    v("BACKEND_MODEL", "", "Model the agent uses; otherwise its own default"),
+    v("BACKEND_MAX_TURNS", "25", "Model rounds after which the agent stops"),
+    v("ALLOWED_TOOLS", "Read,Glob,Grep,WebSearch,WebFetch", "The only tools the agent may use, by the agent's own names; `*` for all"),
+    v(
+        "PERMISSION_MODE",
+        "bypassPermissions",
+        "`bypassPermissions`, `acceptEdits`, `default` or `plan`: what the agent may do without asking",
+    ),
+    v("QUERY_TIMEOUT_MS", "120000", "Time a turn may take, milliseconds"),
+    v("IDLE_TIMEOUT_MS", "", "Time an agent may be silent, milliseconds; empty: no limit"),
+    v("STOP_GRACE_MS", "5000", "Time an agent has to end after being interrupted, and again after SIGTERM, milliseconds"),
+    v("SHUTDOWN_GRACE_MS", "120000", "Time running turns have at shutdown before they are stopped, milliseconds"),
+    v("CONFIG_DIR", "./config", "Folder of the markdown files: personality, memory, state"),
+    v("BACKENDS_DIR", "./backends", "Folder of the backend components (`*.wasm`), watched for changes"),
+    v("WORKSPACE_DIR", "./workspace", "Working directory of the agents; made when missing"),
+    v("RECORDINGS_DIR", "./recordings", "Folder of the recordings of every run; made when missing"),
+    v("RECORDINGS_MAX_DAYS", "7", "Recordings older than this are removed"),
+    v("RECORDINGS_MAX_MIB", "1024", "Oldest recordings are removed above this many MiB in all"),
+    v("CACHE_DIR", "~/.cache/aetheel", "Private folder of compiled backends"),
+    v("MAX_CONCURRENT_QUERIES", "5", "Turns that run at the same time"),
+    v("MAX_QUEUE_DEPTH", "100", "Events that may wait; more are refused"),
+    v("BUSY_POLICY", "reject", "What a prompt from an idle channel gets while all slots are taken: `reject` or `queue`"),
+    v("AGENT_WRAPPER", "", "Command put before the agent's program, split at blanks, for example `bwrap --ro-bind / / --`"),
+    v("AGENT_ENV", "", "Further variables of the gateway's environment that agents get, by name, separated by commas"),
+    v("ALLOWED_USERS", "", "Discord user ids that may use the bot, separated by commas"),
+    v("ALLOWED_ROLES", "", "Discord role ids that may use the bot, separated by commas"),
+    v("ALLOWED_CHANNELS", "", "Discord channel ids the bot answers in, separated by commas; empty: all"),
+    v("ALLOWED_GUILDS", "", "Discord guild ids the bot answers in, separated by commas; empty: all"),
+    v("COMMAND_ALIAS", "", "Further name of `/ask` and, with `-reset`, of `/reset`; `claude` while claude is the backend"),
+    v("DISCORD_API_BASE", "https://discord.com", "Discord's address; for proxies and tests"),
+    v("LOG_FORMAT", "auto", "`human`, `json`, or `auto`: human on a terminal"),
+    v("LOG_LEVEL", "info", "Least level logged, or a filter such as `aetheel=debug,info`"),
+    v("LINE_LIMIT_BYTES", "8388608", "Longest line of agent output that is kept whole; can only be raised"),
+    v("OUTPUT_LIMIT_BYTES", "67108864", "Output after which a turn is stopped; can only be raised"),
+    v("PROMPT_LIMIT_BYTES", "262144", "Longest prompt; can only be raised"),
+    v("GUEST_MEMORY_BYTES", "134217728", "Memory of one backend instance; can only be raised"),
+    v("GUEST_CALL_MS", "1000", "Run time of one call into a backend; can only be raised"),
+    v("COMPONENT_LIMIT_BYTES", "50331648", "Largest backend component; can only be raised"),
+    v("COMPILE_TIMEOUT_MS", "120000", "Time compiling a backend may take; can only be raised"),
+];

@@ -1,0 +1,82 @@
+//! `aetheel console` without a terminal: a script of prompts, exact answers, an exit code.
+
+use rustix::process::Signal;
+
+use super::id_of;
+use crate::support::program::Installation;
+
+const CONSOLE: &[&str] = &["console", "--backend", "demo"];
+
+#[tokio::test]
+async fn prompts_are_answered_line_by_line_and_nothing_else_is_printed() {
+    let script = "hello\n\n/backend\nhistory\n/reset\nhistory\n/stop\n /stop\nlong 51";
+    // The backend of the command line wins over the configured one.
+    let ended = Installation::new().with("AGENT_BACKEND", "claude").run(CONSOLE, script).await;
+    let expected = "\
+You said: hello
+
+This is message 1 of our conversation.
+demo of demo
+You said before:
+
+- hello
+the conversation is forgotten
+This is the beginning of our conversation.
+nothing is running
+You said: /stop
+
+This is message 2 of our conversation.
+0001 The quick brown fox jumps over the lazy dog.
+0
+";
+    assert_eq!((ended.stdout.as_str(), ended.code), (expected, 0), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_prompt_that_fails_and_a_command_that_is_none_make_the_exit_code_one() {
+    let ended = Installation::new().run(CONSOLE, "fail rate-limited\nhello\n").await;
+    let id = id_of(&ended.stdout, "rate limited").to_owned();
+    let expected = format!(
+        "I begin, and then \n✗ The agent's service is limiting requests. (rate limited, {id})\n  failed on request: rate-limited\n\
+         You said: hello\n\nThis is message 2 of our conversation.\n"
+    );
+    assert_eq!((ended.stdout, ended.code), (expected, 1), "{}", ended.stderr);
+    for wrong in ["/fly\n", "/backend clod\n"] {
+        let ended = Installation::new().run(CONSOLE, wrong).await;
+        assert_eq!(ended.code, 1, "{}", ended.stdout);
+        assert!(ended.stdout.starts_with("✗ "), "{}", ended.stdout);
+    }
+}
+
+#[tokio::test]
+async fn quit_leaves_what_follows_unread() {
+    let ended = Installation::new().run(CONSOLE, "/quit\nhello\n").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("", 0), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_before_the_input_ends() {
+    let installation = Installation::new();
+    let mut console = installation.start(CONSOLE);
+    for number in 1..=2 {
+        console.type_in("hello\n").await;
+        console
+            .prints("the answer", |text| text.ends_with(&format!("This is message {number} of our conversation.\n")).then_some(()))
+            .await;
+    }
+    console.end_input();
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn a_terminated_console_stops_its_turn_when_the_grace_is_over() {
+    let installation = Installation::new().with("SHUTDOWN_GRACE_MS", "100").with("LOG_LEVEL", "info");
+    let mut console = installation.start(CONSOLE);
+    console.type_in("hang\n").await;
+    console.logs("turn begins").await;
+    console.signal(Signal::TERM);
+    let ended = console.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    id_of(&ended.stdout, "shutting down");
+    assert_eq!(console.agents(), []);
+}

@@ -1,0 +1,238 @@
+//! Starting, stopping, being cut off, and what is caught up with.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, test_kill_process};
+
+use super::{id_of, installed, serving};
+use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, TOKEN};
+use crate::support::program::Installation;
+
+/// How often each of these prompts was repeated by the demo agent.
+fn answers(local: &LocalDiscord, prompts: &[&str]) -> Vec<usize> {
+    let texts = local.texts(CHANNEL);
+    prompts.iter().map(|prompt| texts.iter().filter(|text| text.starts_with(&format!("You said: {prompt}\n"))).count()).collect()
+}
+
+#[tokio::test]
+async fn what_was_written_while_the_program_was_down_is_answered_once() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut first = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "before");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: before")).await;
+    first.signal(Signal::TERM);
+    assert_eq!(first.ended().await.code, 0);
+    local.mention(CHANNEL, ANN, "meanwhile");
+    local.say(CHANNEL, ANN, "nothing for the bot");
+    local.mention(CHANNEL, ANN, "and again");
+
+    let mut second = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: and again")).await;
+    second.signal(Signal::TERM);
+    assert_eq!(second.ended().await.code, 0);
+
+    let third = serving(&installation).await;
+    third.logs("discord is ready").await;
+    local.mention(CHANNEL, ANN, "after");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: after")).await;
+    assert_eq!(answers(&local, &["before", "meanwhile", "and again", "after"]), [1, 1, 1, 1]);
+    assert_eq!(local.texts(CHANNEL).len(), 4, "{:?}", local.texts(CHANNEL));
+}
+
+#[tokio::test]
+async fn an_answer_survives_a_cut_gateway_connection_and_comes_once() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.faults().drop_gateway(true);
+    local.mention(CHANNEL, ANN, "written meanwhile");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: written meanwhile")).await;
+    assert_eq!(local.texts(CHANNEL).len(), 2, "{:?}", local.texts(CHANNEL));
+    assert_eq!(local.texts(CHANNEL)[0], "Second 1. Second 2. Second 3. There.");
+    let (logins, resumed) = local.logins();
+    assert!(logins + resumed >= 2, "the connection was really cut");
+}
+
+#[tokio::test]
+async fn a_terminated_program_finishes_its_turn_and_leaves_with_zero() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    bot.signal(Signal::TERM);
+    bot.logs("shutdown: intake closed").await;
+    local.mention(OTHER, ANN, "too late");
+    local.wait_for_message(OTHER, |text| text.contains("shutting down")).await;
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. Second 3. There."]);
+    let phases: Vec<String> =
+        bot.log().iter().filter_map(|line| Some(line["message"].as_str()?.strip_prefix("shutdown: ")?.to_owned())).collect();
+    assert_eq!(phases, ["begins", "intake closed, waiting for turns", "no turn is left", "done"]);
+    assert_eq!(local.connections(), 0);
+    assert_eq!(local.closed_with(), [Some(1000)], "it said goodbye");
+}
+
+#[tokio::test]
+async fn every_signal_that_ends_programs_ends_it_in_order() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut bot = serving(&installation).await;
+        bot.signal(signal);
+        assert_eq!(bot.ended().await.code, 0, "{signal:?}");
+        bot.logs("shutdown: done").await;
+    }
+}
+
+#[tokio::test]
+async fn a_second_signal_stops_the_turns_at_once() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hang");
+    local.wait_for("the agent", |_| (!bot.agents().is_empty()).then_some(())).await;
+    bot.signal(Signal::TERM);
+    bot.logs("shutdown: intake closed").await;
+    let second = Instant::now();
+    bot.signal(Signal::INT);
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(second.elapsed() < Duration::from_secs(20), "{:?}", second.elapsed());
+    let [told] = &local.texts(CHANNEL)[..] else { panic!("{:?}", local.texts(CHANNEL)) };
+    assert!(told.starts_with("⚠️ I am restarting and had to stop here."), "{told}");
+    id_of(told, "shutting down");
+    assert_eq!(bot.agents(), []);
+}
+
+#[tokio::test]
+async fn an_answer_that_discord_does_not_take_holds_the_end_up_only_so_long() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("STOP_GRACE_MS", "200").with("SHUTDOWN_GRACE_MS", "500");
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hang");
+    local.wait_for("the agent", |_| (!bot.agents().is_empty()).then_some(())).await;
+    local.faults().next("POST", "/messages", Fault::Status(503), 1_000);
+    let asked = Instant::now();
+    bot.signal(Signal::TERM);
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
+    assert!(ended.stderr.contains("shutdown: not every answer could be delivered"), "{}", ended.stderr);
+    assert_eq!(bot.agents(), []);
+}
+
+#[tokio::test]
+async fn when_the_grace_is_over_turns_are_stopped() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "500");
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.mention(CHANNEL, ANN, "waiting behind it");
+    local.wait_for("both prompts", |_| installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())).await;
+    bot.signal(Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0);
+    let texts = local.texts(CHANNEL);
+    assert!(texts[0].contains("(shutting down, "), "{texts:?}");
+    assert_eq!(texts.len(), 2, "who waited was told: {texts:?}");
+    assert!(texts[1].contains("(shutting down)"), "{texts:?}");
+}
+
+#[tokio::test]
+async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "stubborn");
+    local.wait_for_message(CHANNEL, |text| text.contains("I will not stop.")).await;
+    let left = killed.agents();
+    assert!(!left.is_empty());
+    killed.signal(Signal::KILL);
+    assert_eq!(killed.ended().await.code, 128 + 9);
+
+    let _next = serving(&installation).await;
+    // Any gateway of this user sweeps, also one of another test; what counts is that nothing is left.
+    local.wait_for("the end of what was left", |_| left.iter().all(|pid| test_kill_process(*pid).is_err()).then_some(())).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_revoked_while_it_serves_ends_it_with_77() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut bot = serving(&installation).await;
+    local.faults().refuse_token(true);
+    local.faults().forget_sessions();
+    local.faults().drop_gateway(true);
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 77, "{}", ended.stderr);
+    assert!(ended.stderr.contains("DISCORD_BOT_TOKEN") && ended.stderr.contains("shutdown: done"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_program_that_still_looks_for_discord_can_be_ended() {
+    // A port that was free a moment ago: nobody answers.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nowhere = format!("http://127.0.0.1:{port}");
+    let installation = Installation::new().with("DISCORD_API_BASE", &nowhere).with("DISCORD_BOT_TOKEN", TOKEN);
+    let mut bot = installation.start(&["run"]);
+    bot.logs("backend loaded").await;
+    let asked = Instant::now();
+    bot.signal(Signal::TERM);
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn a_program_that_waits_for_the_gateway_can_be_ended() {
+    let local = LocalDiscord::start().await;
+    local.faults().refuse_gateway(true);
+    let installation = installed(&local);
+    let mut bot = installation.start(&["run"]);
+    let asked = |local: &LocalDiscord| local.requests().iter().any(|request| request.path == "/gateway/bot").then_some(());
+    local.wait_for("the question for the gateway", asked).await;
+    bot.signal(Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn a_console_beside_a_serving_program_disturbs_nothing() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let console = installation.run(&["console"], "one\ntwo\n").await;
+    assert!(console.code == 0 && console.stdout.contains("message 2"), "{console:?}");
+    local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
+    local.mention(OTHER, ANN, "hello");
+    local.wait_for_message(OTHER, |text| text.contains("message 1")).await;
+    let console = installation.run(&["console"], "three\n").await;
+    assert!(console.stdout.contains("message 3"), "the conversation goes on: {console:?}");
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.contains("message 2")).await;
+    let sessions = installation.read("state/sessions.md");
+    assert_eq!(sessions.matches("demo-").count(), 3, "{sessions}");
+}
+
+#[tokio::test]
+async fn an_env_file_and_no_home_are_enough() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("HOME", "").with("DISCORD_BOT_TOKEN", "").with("LOG_FORMAT", "json");
+    let file = installation.path("env");
+    std::fs::write(&file, format!("# the bot\nDISCORD_BOT_TOKEN='{TOKEN}'\n")).unwrap();
+    let mut bot = installation.start(&["run", "--env-file", file.to_str().unwrap()]);
+    bot.logs("aetheel is ready").await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    bot.signal(Signal::TERM);
+    let ended = bot.ended().await;
+    assert!(ended.code == 0 && !ended.stderr.contains(TOKEN), "{}", ended.stderr);
+}

@@ -1,0 +1,75 @@
+//! Secrets appear in no output, however much is logged.
+
+use rustix::process::Signal;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, TOKEN};
+
+const KEY: &str = "sk-ant-canary-0123456789abcdef";
+
+/// A secret as it stands in text and in dumps of bytes.
+fn forms(secret: &str) -> [String; 4] {
+    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let list = secret.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
+    [secret.to_owned(), hex.to_uppercase(), hex, list]
+}
+
+fn holds(bytes: &[u8], secret: &str) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    forms(secret).iter().any(|form| text.contains(form.as_str()))
+}
+
+async fn nothing_shows_them(log_level: &str) {
+    let local = LocalDiscord::start().await;
+    // Slow enough for drafts to show a secret half said.
+    let installation = installed(&local).with("ANTHROPIC_API_KEY", KEY).with("LOG_LEVEL", log_level).with("DEMO_AGENT_DELAY_MS", "150");
+    let mut bot = serving(&installation).await;
+    // Even when the agent says them.
+    local.mention(CHANNEL, ANN, &format!("my key is {KEY} and the token {TOKEN}"));
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: my key is *** and the token ***\n")).await;
+    local.mention(CHANNEL, ANN, &format!("remember {KEY}"));
+    local.wait_for_message(CHANNEL, |text| text == "Noted.").await;
+    local.mention(CHANNEL, ANN, &format!("tool {TOKEN}"));
+    bot.logs_where("the third turn's end", |line| line["message"] == "turn ended" && line["span"]["event"] == 3).await;
+    local.mention(CHANNEL, ANN, "hang");
+    let agents = local.wait_for("the agent", |_| Some(bot.agents()).filter(|agents| !agents.is_empty())).await;
+    for agent in agents {
+        let environment = std::fs::read(format!("/proc/{}/environ", agent.as_raw_nonzero())).unwrap();
+        assert!(!holds(&environment, TOKEN) && !holds(&environment, KEY), "the demo agent needs neither");
+    }
+    local.slash(CHANNEL, ANN, "stop", None);
+    local.wait_for_message(CHANNEL, |text| text.contains("(stopped, ")).await;
+    bot.signal(Signal::TERM);
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+
+    for secret in [TOKEN, KEY] {
+        for (name, text) in [("stdout", &ended.stdout), ("stderr", &ended.stderr)] {
+            let line = text.lines().find(|line| holds(line.as_bytes(), secret));
+            assert_eq!(line, None, "in {name}");
+        }
+        for (path, bytes) in installation.everything() {
+            // What the agent keeps for itself is its own.
+            let agents_own = path.starts_with(installation.path("workspace"));
+            assert!(agents_own || !holds(&bytes, secret), "in {}", path.display());
+        }
+        for request in local.requests() {
+            let text = format!("{} {}", request.path, request.body);
+            assert!(!holds(text.as_bytes(), secret) && !text.contains(&secret[..10]), "{request:?}");
+        }
+    }
+    let drafts = local.requests().into_iter().filter(|request| request.body.contains("my key is")).count();
+    assert!(drafts >= 2, "the first answer was streamed");
+    assert!(!installation.recordings().is_empty() && installation.read("memory.md").contains("***"));
+}
+
+#[tokio::test]
+async fn secrets_appear_nowhere_at_trace() {
+    nothing_shows_them("trace").await;
+}
+
+#[tokio::test]
+async fn secrets_appear_nowhere_when_libraries_are_traced_by_name() {
+    nothing_shows_them("aetheel=trace,serenity=trace,tungstenite=trace,tungstenite::protocol::frame=trace,hyper=trace,hyper_util=trace")
+        .await;
+}

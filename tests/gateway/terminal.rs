@@ -1,0 +1,98 @@
+//! `aetheel console` at a terminal.
+
+use rustix::process::{Signal, kill_process, test_kill_process};
+
+use crate::support::program::{Installation, Program};
+
+const CONSOLE: &[&str] = &["console", "--backend", "demo"];
+const INTERRUPT: &str = "\x03";
+const END: &str = "\x04";
+
+/// A console that has printed its first prompt.
+async fn console(installation: &Installation) -> Program {
+    let console = installation.start_at_terminal(CONSOLE);
+    shows(&console, "/help for commands\r\n> ").await;
+    console
+}
+
+/// Waits until this stands on the screen.
+async fn shows(console: &Program, text: &str) {
+    console.prints(&format!("{text:?}"), |screen| screen.contains(text).then_some(())).await;
+}
+
+#[tokio::test]
+async fn answers_stream_with_tool_lines_and_the_prompt_comes_back() {
+    let installation = Installation::new().with("DEMO_AGENT_DELAY_MS", "10");
+    let mut console = console(&installation).await;
+    console.type_in("tool ls -l\n").await;
+    shows(&console, "I will look. ").await;
+    assert!(!console.stdout().contains("One tool worked"), "it was streamed: {}", console.stdout());
+    shows(&console, "I will look. \r\n⚙ shell ls -l\r\n").await;
+    shows(&console, "⚙ read missing.txt\r\n✗ read: failed\r\nOne tool worked, one did not.\r\n[Demo agent · ").await;
+    shows(&console, " out]\r\n> ").await;
+    console.type_in("/reset\n/backend\n").await;
+    shows(&console, "the conversation is forgotten\r\n> ").await;
+    shows(&console, "demo of demo\r\n> ").await;
+    console.type_in("think stars\n").await;
+    shows(&console, "… thinking\r\nHaving thought about \"stars\": yes.\r\n").await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn ctrl_c_interrupts_the_turn_and_the_console_lives_on() {
+    let installation = Installation::new();
+    let mut console = console(&installation).await;
+    console.type_in("slow 600\n").await;
+    shows(&console, "Second 1. ").await;
+    console.type_in(INTERRUPT).await;
+    shows(&console, "✗ Stopped. (stopped, ").await;
+    assert_eq!(console.agents(), []);
+    console.type_in("hello\n").await;
+    shows(&console, "You said: hello\r\n\r\nThis is message 2 of our conversation.\r\n").await;
+    console.type_in(INTERRUPT).await;
+    shows(&console, "Ctrl-C again or Ctrl-D to leave\r\n> ").await;
+    console.type_in(INTERRUPT).await;
+    assert_eq!(console.ended().await.code, 0, "the person has seen that a turn was stopped");
+}
+
+#[tokio::test]
+async fn stop_is_taken_while_a_turn_runs_and_what_waited_is_refused() {
+    let installation = Installation::new();
+    let mut console = console(&installation).await;
+    console.type_in("slow 600\n").await;
+    shows(&console, "Second 1. ").await;
+    console.type_in("next\n/stop\n").await;
+    shows(&console, "✗ Stopped. (stopped, ").await;
+    shows(&console, "✗ Stopped before it began. (stopped)").await;
+    console.type_in("/stop\n").await;
+    shows(&console, "nothing is running\r\n> ").await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn a_terminal_that_goes_away_ends_console_and_agent() {
+    let installation = Installation::new().with("STOP_GRACE_MS", "200");
+    let mut console = console(&installation).await;
+    console.type_in("stubborn\n").await;
+    shows(&console, "I will not stop.").await;
+    let agents = console.agents();
+    assert!(!agents.is_empty());
+    kill_process(console.gateway(), Signal::HUP).unwrap();
+    let ended = console.ended().await;
+    // Not 129: it would have died without ending its agent.
+    assert_eq!(ended.code, 0, "{}", ended.stdout);
+    assert!(agents.iter().all(|agent| test_kill_process(*agent).is_err()));
+}
+
+#[tokio::test]
+async fn a_secret_that_an_agent_says_in_pieces_is_blanked_and_other_text_is_not_held_back() {
+    let key = "sk-ant-canary-0123456789abcdef-0123456789abcdef";
+    let installation = Installation::new().with("ANTHROPIC_API_KEY", key);
+    let mut console = console(&installation).await;
+    console.type_in(&format!("the key {key} is long, and this ends like one: sk-an\n")).await;
+    shows(&console, "You said: the key *** is long, and this ends like one: sk-an\r\n\r\nThis is message 1 of our conversation.\r\n[")
+        .await;
+    assert_eq!(console.stdout().matches("You said: ").count(), 1, "{}", console.stdout());
+}

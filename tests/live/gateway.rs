@@ -1,0 +1,339 @@
+//! The whole gateway, `aetheel console --backend claude`, with folders of its own before a scripted model service.
+//!
+//! Whatever a case is about, every conversation here is checked for what must always hold: no process of a run outlives
+//! it, every recording reads back and ends with an ending, and no secret stands in anything that was printed or written.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+use aetheel::turn::recording::{self, Entry, Header, What};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::fixture::{LiveClaude, PROGRAM_KEY};
+use crate::support::model_server::{ModelServer, PATIENCE};
+
+/// What the gateway knows and agents must not.
+pub const CANARIES: [(&str, &str); 3] = [
+    ("DISCORD_BOT_TOKEN", "canary-of-the-bot-token"),
+    ("AWS_SECRET_ACCESS_KEY", "canary-of-another-secret"),
+    ("UNRELATED", "canary-of-a-plain-variable"),
+];
+
+/// A gateway that can be started, again and again, on the same folders.
+pub struct LiveGateway {
+    /// What its agents take for Anthropic's service.
+    pub model: ModelServer,
+    root: TempDir,
+    environment: BTreeMap<String, String>,
+}
+
+/// A running gateway; dropping it kills it.
+pub struct Talk<'a> {
+    gateway: &'a LiveGateway,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Printed,
+    stderr: Printed,
+}
+
+/// What a gateway printed until it ended.
+#[derive(Debug)]
+pub struct Said {
+    pub stdout: String,
+    pub stderr: String,
+    pub status: ExitStatus,
+}
+
+/// One turn's recording.
+#[derive(Debug)]
+pub struct Recorded {
+    pub header: Header,
+    pub entries: Vec<Entry>,
+}
+
+impl LiveGateway {
+    /// Sets up folders for a gateway with all its defaults.
+    ///
+    /// # Panics
+    /// The CLI or the backend is not there.
+    pub fn new(model: ModelServer) -> Self {
+        let component = Path::new(env!("CARGO_MANIFEST_DIR")).join("backends/claude.wasm");
+        assert!(component.is_file(), "no backend at {}\nhint: run `make test-live`, or `make guests` first", component.display());
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["config", "workspace", "backends", "home"] {
+            std::fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        std::fs::copy(component, root.path().join("backends/claude.wasm")).unwrap();
+        let mut environment: BTreeMap<String, String> = LiveClaude::variables(&model, &root.path().join("home")).into_iter().collect();
+        let program = LiveClaude::installed().display().to_string();
+        let folder = |name: &str| root.path().join(name).display().to_string();
+        let own = [
+            ("BACKEND_CLI_PATH", program),
+            ("BACKENDS_DIR", folder("backends")),
+            // Compiling takes seconds and is not what these cases are about.
+            ("CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-cache").display().to_string()),
+            ("CONFIG_DIR", folder("config")),
+            ("LOG_LEVEL", "info".to_owned()),
+            ("RECORDINGS_DIR", folder("recordings")),
+            ("WORKSPACE_DIR", folder("workspace")),
+        ];
+        environment.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        environment.extend(CANARIES.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        Self { model, root, environment }
+    }
+
+    /// Sets a variable of the gateway's environment.
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Takes a variable out of the gateway's environment.
+    pub fn without(mut self, name: &str) -> Self {
+        self.environment.remove(name);
+        self
+    }
+
+    /// Path of something below the gateway's folders, for example `config/memory.md`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Writes a file there.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Reads a file there.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Starts the console, says these lines and the end of input, and waits for the end.
+    pub async fn talk(&self, lines: &[&str]) -> Said {
+        let mut talk = self.start();
+        for line in lines {
+            talk.say(line).await;
+        }
+        talk.ended().await
+    }
+
+    /// Starts the console.
+    pub fn start(&self) -> Talk<'_> {
+        self.run(&["console", "--backend", "claude"])
+    }
+
+    /// Starts the program with these arguments.
+    pub fn run(&self, arguments: &[&str]) -> Talk<'_> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_aetheel"))
+            .args(arguments)
+            .env_clear()
+            .envs(&self.environment)
+            .current_dir(self.root.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take();
+        let stdout = Printed::by(child.stdout.take().expect("piped"));
+        let stderr = Printed::by(child.stderr.take().expect("piped"));
+        Talk { gateway: self, child, stdin, stdout, stderr }
+    }
+
+    /// Returns the recordings of all turns, oldest first.
+    ///
+    /// # Panics
+    /// One of them does not read back, is not ended, or holds a secret.
+    #[track_caller]
+    pub fn recordings(&self) -> Vec<Recorded> {
+        let mut all = Vec::new();
+        for day in std::fs::read_dir(self.path("recordings")).into_iter().flatten() {
+            for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
+                let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+                self.assert_clean("a recording", &text);
+                let (header, entries) = recording::read(&text).unwrap();
+                all.push(Recorded { header, entries });
+            }
+        }
+        all.sort_by(|one, other| one.header.started.cmp(&other.header.started));
+        for recorded in &all {
+            assert!(matches!(recorded.entries.last(), Some(Entry { what: What::Ending(_), .. })), "no ending: {recorded:#?}");
+        }
+        all
+    }
+
+    /// What is said of the last turn: its correlation id.
+    #[track_caller]
+    pub fn last_id(&self) -> String {
+        self.recordings().pop().expect("a turn was recorded").header.turn
+    }
+
+    #[track_caller]
+    fn assert_clean(&self, what: &str, text: &str) {
+        let key = self.environment.get(PROGRAM_KEY).map(String::as_str);
+        for secret in key.into_iter().chain(CANARIES.map(|(_, value)| value)) {
+            assert!(!text.contains(secret), "{what} holds {secret}: {text}");
+        }
+    }
+}
+
+impl Talk<'_> {
+    /// Types a line.
+    pub async fn say(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("the input is open");
+        stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Waits until stdout holds this text.
+    pub async fn printed(&mut self, text: &str) {
+        self.stdout.holds(text).await;
+    }
+
+    /// Waits until the log holds this text.
+    pub async fn logged(&mut self, text: &str) {
+        self.stderr.holds(text).await;
+    }
+
+    /// Sends a signal to the gateway, not to its agents.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Ends the input and waits for the end.
+    ///
+    /// # Panics
+    /// It takes longer than [`PATIENCE`], leaves processes behind, or told a secret.
+    pub async fn ended(mut self) -> Said {
+        let pid = self.pid();
+        drop(self.stdin.take());
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let status =
+            status.unwrap_or_else(|_| panic!("the gateway did not end: {} {}", self.stdout.so_far(), self.stderr.so_far())).unwrap();
+        let left = marked(pid);
+        assert!(left.is_empty(), "processes of runs are left: {left:?}");
+        let said = Said { stdout: self.stdout.all().await, stderr: self.stderr.all().await, status };
+        self.gateway.assert_clean("stdout", &said.stdout);
+        self.gateway.assert_clean("stderr", &said.stderr);
+        self.gateway.recordings();
+        said
+    }
+
+    /// Returns the processes of this gateway's runs, each as its pid and command line.
+    pub fn agents(&self) -> Vec<String> {
+        marked(self.pid())
+    }
+
+    fn pid(&self) -> Pid {
+        self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).expect("the gateway runs")
+    }
+}
+
+impl Said {
+    /// Returns the exit code.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Fails unless all went well and this is what was printed.
+    #[track_caller]
+    pub fn answers(&self, stdout: &str) {
+        assert_eq!((self.stdout.as_str(), self.code()), (stdout, Some(0)), "stderr: {}", self.stderr);
+    }
+
+    /// Fails unless a prompt failed and this is what was printed.
+    #[track_caller]
+    pub fn fails(&self, stdout: &str) {
+        assert_eq!((self.stdout.as_str(), self.code()), (stdout, Some(1)), "stderr: {}", self.stderr);
+    }
+}
+
+impl Recorded {
+    /// Returns the agent's arguments.
+    #[track_caller]
+    pub fn arguments(&self) -> &[String] {
+        let launched = self.entries.iter().find_map(|entry| match &entry.what {
+            What::Launch { command, .. } => Some(&command[1..]),
+            _ => None,
+        });
+        launched.unwrap_or_else(|| panic!("nothing was launched: {self:#?}"))
+    }
+
+    /// Returns the names of the agent's variables, sorted.
+    pub fn environment(&self) -> Vec<&str> {
+        let launches = self.entries.iter().filter_map(|entry| match &entry.what {
+            What::Launch { environment, .. } => Some(environment),
+            _ => None,
+        });
+        let mut names: Vec<&str> = launches.flatten().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Returns the value of one of the agent's flags.
+    #[track_caller]
+    pub fn flag(&self, flag: &str) -> Option<&str> {
+        let arguments = self.arguments();
+        let at = arguments.iter().position(|argument| argument == flag)?;
+        Some(&arguments[at + 1])
+    }
+}
+
+/// Everything a pipe brought, as it comes.
+struct Printed {
+    text: watch::Receiver<String>,
+    reader: JoinHandle<()>,
+}
+
+impl Printed {
+    fn by(mut pipe: impl AsyncRead + Send + Unpin + 'static) -> Self {
+        let (sender, text) = watch::channel(String::new());
+        let reader = tokio::spawn(async move {
+            let mut bytes = Vec::new();
+            while pipe.read_buf(&mut bytes).await.is_ok_and(|count| count > 0) {
+                sender.send_replace(String::from_utf8_lossy(&bytes).into_owned());
+            }
+        });
+        Self { text, reader }
+    }
+
+    async fn holds(&mut self, wanted: &str) {
+        let waiting = self.text.wait_for(|text| text.contains(wanted));
+        let seen = tokio::time::timeout(PATIENCE, waiting).await.is_ok_and(|seen| seen.is_ok());
+        assert!(seen, "{wanted:?} was not printed: {}", self.so_far());
+    }
+
+    fn so_far(&self) -> String {
+        self.text.borrow().clone()
+    }
+
+    async fn all(&mut self) -> String {
+        tokio::time::timeout(PATIENCE, &mut self.reader).await.expect("the pipe is still open").unwrap();
+        self.so_far()
+    }
+}
+
+/// Processes that carry the mark of this gateway's runs: `AETHEEL_RUN=<pid namespace>-<gateway pid>-…`.
+fn marked(gateway: Pid) -> Vec<String> {
+    let of_gateway = |variable: &[u8]| {
+        let mark = variable.strip_prefix(b"AETHEEL_RUN=").map(String::from_utf8_lossy);
+        mark.is_some_and(|mark| mark.split('-').nth(1) == Some(&gateway.as_raw_nonzero().to_string()))
+    };
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(of_gateway) {
+            let command = std::fs::read(process.join("cmdline")).unwrap_or_default();
+            found.push(format!("{} {}", process.display(), String::from_utf8_lossy(&command).replace('\0', " ")));
+        }
+    }
+    found
+}

@@ -1,0 +1,38 @@
+//! The backend is replaced while people talk to it.
+
+use super::gateway::LiveGateway;
+use crate::support::model_server::{Gate, ModelServer, Reply};
+
+/// A component that does the same and is another one: a custom section of the name `note` is added.
+fn changed(component: &[u8]) -> Vec<u8> {
+    [component, b"\x00\x05\x04note"].concat()
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn a_backend_replaced_amid_a_turn_serves_the_next_one_and_the_conversation_goes_on() {
+    let gate = Gate::new();
+    let slow = Reply::text("One, ").then_pause_in_text(&gate).then_piece("two.");
+    let gateway = LiveGateway::new(ModelServer::replying([slow, Reply::text("Three.")]).await);
+    let component = gateway.path("backends/claude.wasm");
+    let old = std::fs::read(&component).unwrap();
+
+    let mut talk = gateway.start();
+    talk.say("Count to two.").await;
+    gate.reached().await;
+    // In place, as a plain copy does it: the watcher must not load half of it.
+    std::fs::write(&component, changed(&old)).unwrap();
+    talk.logged("\"generation\":\"2@").await;
+    gate.open();
+    talk.printed("One, two.\n").await;
+    std::fs::write(&component, &old[..old.len() / 2]).unwrap();
+    talk.logged("backend file ").await;
+    talk.say("And on.").await;
+    talk.ended().await.answers("One, two.\nThree.\n");
+
+    let [first, second] = &gateway.recordings()[..] else { panic!("two recordings") };
+    assert_eq!((first.header.generation, second.header.generation), (1, 2), "half a file changes nothing");
+    assert_ne!(first.header.digest, second.header.digest);
+    assert_eq!(second.flag("--resume"), first.flag("--session-id"));
+    assert_eq!(gateway.model.requests()[1].prompts(), ["Count to two.", "And on."]);
+}

@@ -1,0 +1,136 @@
+//! What the operator allows is what the agent can do.
+
+use serde_json::json;
+
+use super::gateway::{CANARIES, LiveGateway};
+use crate::support::model_server::{ModelServer, Reply};
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn the_allowed_tools_are_all_the_model_is_offered_although_permissions_are_skipped() {
+    for (allowed, offered) in [("Read", &["Read"][..]), ("Bash(echo *), Glob", &["Bash", "Glob"])] {
+        let gateway = LiveGateway::new(ModelServer::answering(|_| Reply::text("ok")).await).with("ALLOWED_TOOLS", allowed);
+        gateway.talk(&["Which tools?"]).await.answers("ok\n");
+        assert_eq!(gateway.model.only_request().tools(), offered);
+    }
+    let gateway = LiveGateway::new(ModelServer::answering(|_| Reply::text("ok")).await).with("ALLOWED_TOOLS", "*");
+    gateway.talk(&["Which tools?"]).await.answers("ok\n");
+    let request = gateway.model.only_request();
+    assert!(["Bash", "Write", "Read"].iter().all(|tool| request.tools().contains(tool)), "{:?}", request.tools());
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn a_tool_that_is_not_offered_does_not_run_when_the_model_calls_it_all_the_same() {
+    let call = Reply::tool("toolu_1", "Bash", json!({"command": "touch made"}));
+    let gateway = LiveGateway::new(ModelServer::replying([call, Reply::text("I cannot.")]).await);
+    gateway.talk(&["Make a file."]).await.answers("I cannot.\n");
+    assert!(!gateway.path("workspace/made").exists());
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn the_chosen_model_is_asked() {
+    let gateway = LiveGateway::new(ModelServer::answering(|_| Reply::text("ok")).await).with("BACKEND_MODEL", "claude-haiku-4-5");
+    gateway.talk(&["Hello"]).await.answers("ok\n");
+    assert_eq!(gateway.model.only_request().model(), "claude-haiku-4-5");
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn a_command_of_the_model_runs_in_the_workspace_with_nothing_of_the_gateways_environment() {
+    let call = Reply::tool("toolu_1", "Bash", json!({"command": "echo ran in $(pwd); env"}));
+    let gateway = LiveGateway::new(ModelServer::replying([call, Reply::text("Done.")]).await).with("ALLOWED_TOOLS", "Bash");
+    gateway.talk(&["Show the environment."]).await.answers("Done.\n");
+
+    let request = gateway.model.request(2).await;
+    let result = &request.tool_results()["toolu_1"];
+    assert!(result.contains(&format!("ran in {}", gateway.path("workspace").display())), "{result}");
+    assert!(result.contains("AETHEEL_RUN="), "the command carries the mark of its run: {result}");
+    for (name, value) in CANARIES {
+        assert!(!result.contains(name) && !result.contains(value), "{name} reached the agent: {result}");
+    }
+    let given = gateway.recordings()[0].environment().join(" ");
+    let wanted = "ANTHROPIC_API_KEY ANTHROPIC_BASE_URL CLAUDE_CODE_DISABLE_AUTO_MEMORY CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC \
+        CLAUDE_CODE_MAX_RETRIES DISABLE_AUTOUPDATER DISABLE_ERROR_REPORTING DISABLE_TELEMETRY HOME IS_SANDBOX LANG PATH TZ";
+    assert_eq!(given, wanted, "what is declared or needed by any program, and nothing else");
+}
+
+/// Runs one `Write` to a place, in a permission mode, and returns what the model was told.
+async fn write_in(mode: &str, tools: &str, place: &str) -> (LiveGateway, String) {
+    let place_of = std::sync::Arc::new(std::sync::OnceLock::<String>::new());
+    let target = place_of.clone();
+    let model = ModelServer::answering(move |request| {
+        if request.tool_results().contains_key("toolu_1") {
+            Reply::text("Well.")
+        } else {
+            Reply::tool("toolu_1", "Write", json!({"file_path": target.get().unwrap(), "content": "written"}))
+        }
+    });
+    let gateway = LiveGateway::new(model.await).with("PERMISSION_MODE", mode).with("ALLOWED_TOOLS", tools);
+    place_of.set(gateway.path(place).display().to_string()).unwrap();
+    gateway.talk(&["Write it."]).await.answers("Well.\n");
+    let result = gateway.model.request(2).await.tool_results()["toolu_1"].clone();
+    (gateway, result)
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn each_permission_mode_is_taken_by_the_agent_and_means_what_it_says() {
+    for (mode, flags, written) in [
+        ("bypassPermissions", &["--dangerously-skip-permissions"][..], true),
+        ("acceptEdits", &["--permission-mode", "acceptEdits"], true),
+        ("default", &["--permission-mode", "default"], false),
+        ("plan", &["--permission-mode", "plan"], false),
+    ] {
+        for tools in ["Read,Write", "*"] {
+            let (gateway, result) = write_in(mode, tools, "workspace/new.txt").await;
+            assert_eq!(gateway.path("workspace/new.txt").exists(), written, "{mode}, {tools}: {result}");
+            let recordings = gateway.recordings();
+            assert!(recordings[0].arguments().windows(flags.len()).any(|part| part == flags), "{mode}: {:?}", recordings[0].arguments());
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn accepted_edits_end_at_the_workspace() {
+    for tools in ["Read,Write", "*"] {
+        let (gateway, result) = write_in("acceptEdits", tools, "home/outside.txt").await;
+        assert!(!gateway.path("home/outside.txt").exists(), "{tools}: {result}");
+    }
+}
+
+/// The file that the system prompt says the agent may append to.
+fn offered_memory(system: &str) -> Option<&str> {
+    let (_, rest) = system.split_once("by appending them to `")?;
+    rest.split_once("` with the Write tool").map(|(path, _)| path)
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI: make test-live"]
+async fn the_agent_writes_its_memory_where_the_system_prompt_says_it_may() {
+    for (mode, folder) in [("bypassPermissions", "config"), ("acceptEdits", "workspace/config")] {
+        let model = ModelServer::answering(|request| {
+            let system = request.system();
+            let path = offered_memory(&system);
+            match request.tool_results().len() {
+                _ if request.prompts().last() == Some(&"And now?") => Reply::text("It is there."),
+                0 => Reply::tool("toolu_1", "Read", json!({"file_path": path})),
+                1 => Reply::tool("toolu_2", "Write", json!({"file_path": path, "content": "# Memory\n- a fact\n"})),
+                _ => Reply::text("Noted."),
+            }
+        });
+        let gateway = LiveGateway::new(model.await).with("PERMISSION_MODE", mode).with("ALLOWED_TOOLS", "Read,Write");
+        let folder_path = gateway.path(folder).display().to_string();
+        let gateway = gateway.with("CONFIG_DIR", &folder_path);
+        gateway.talk(&["Remember a fact.", "And now?"]).await.answers("Noted.\nIt is there.\n");
+        let requests = gateway.model.requests();
+        assert_eq!(gateway.read(&format!("{folder}/memory.md")), "# Memory\n- a fact\n", "{mode}: {:?}", requests[2].tool_results());
+        assert!(requests.last().unwrap().system().contains("- a fact"));
+    }
+    let gateway = LiveGateway::new(ModelServer::answering(|_| Reply::text("ok")).await).with("PERMISSION_MODE", "acceptEdits");
+    let gateway = gateway.with("ALLOWED_TOOLS", "Read,Write");
+    gateway.talk(&["Hello"]).await.answers("ok\n");
+    assert_eq!(offered_memory(&gateway.model.only_request().system()), None, "edits end at the workspace, the file is outside");
+}

@@ -1,0 +1,180 @@
+//! Reload under load: backends are replaced again and again while turns run on them.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aetheel::agent::{Action, AgentEvent, EventKind, Exit, Outcome, Spawn, Text, TurnDone};
+use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
+use aetheel::config::{BusyPolicy, Limits};
+use aetheel::dispatch::Dispatcher;
+use aetheel::process::{Custody, Means};
+use aetheel::queue;
+use aetheel::turn::recording::{Recorder, read};
+use aetheel::turn::{Backends as _, Launcher};
+
+use crate::support::guests::{EXITED, Wat};
+use crate::support::scripted::{Agent, Collected, ScriptedLauncher, message, parts};
+
+/// A dispatcher on a real registry.
+struct Scene {
+    folder: tempfile::TempDir,
+    registry: Arc<Registry>,
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    recorder: Recorder,
+}
+
+impl Scene {
+    async fn new(backend: &str, first: &[u8], launcher: Arc<dyn Launcher>, slots: usize, program: Option<&Path>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let backends = folder.path().join("backends");
+        std::fs::create_dir(&backends).unwrap();
+        std::fs::write(backends.join("it.wasm"), first).unwrap();
+        let mut options = RegistryOptions::new(&backends);
+        options.quiet = Duration::from_millis(20);
+        let (registry, _) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
+        let registry = Arc::new(registry);
+        assert_eq!(registry.names(), [backend]);
+        let collected = Arc::new(Collected::default());
+        let limits = queue::Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue };
+        let mut parts = parts(folder.path(), backend, registry.clone(), launcher, &collected, limits).await;
+        parts.host.stop_grace = Duration::from_secs(5);
+        if let Some(program) = program {
+            parts.host.programs = HashMap::from([((backend.to_owned(), "aetheel".to_owned()), program.to_owned())]);
+        }
+        let recorder = parts.recorder.clone();
+        let dispatcher = Dispatcher::new(parts);
+        Self { folder, registry, dispatcher, collected, recorder }
+    }
+
+    /// Replaces the component and waits until the new one serves. Returns its generation.
+    async fn swap(&self, bytes: &[u8]) -> u32 {
+        let mut news = self.registry.subscribe();
+        let fresh = self.folder.path().join("fresh");
+        std::fs::write(&fresh, bytes).unwrap();
+        std::fs::rename(&fresh, self.folder.path().join("backends/it.wasm")).unwrap();
+        let loaded = tokio::time::timeout(Duration::from_secs(30), async {
+            loop {
+                match news.recv().await.unwrap() {
+                    LoadReport::Loaded { generation, .. } => return generation.number,
+                    LoadReport::Refused { reason, .. } => panic!("{reason}"),
+                    _ => {}
+                }
+            }
+        });
+        loaded.await.expect("the component is loaded")
+    }
+
+    fn generations_in_recordings(&self) -> Vec<u32> {
+        self.recorder.flush();
+        let mut generations = Vec::new();
+        for day in std::fs::read_dir(self.folder.path().join("recordings")).unwrap() {
+            for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
+                let (header, entries) = read(&std::fs::read_to_string(file.unwrap().path()).unwrap()).unwrap();
+                assert!(entries.len() > 3);
+                generations.push(header.generation);
+            }
+        }
+        generations
+    }
+}
+
+/// A guest that tells its version when the turn starts and again when the agent has ended.
+fn telling_twice(version: u32) -> Vec<u8> {
+    let told = || {
+        let text = Text { part: 0, text: format!("{version};"), replace: false };
+        Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+    };
+    let spawn = Spawn {
+        proc: 1,
+        program: "it".into(),
+        arguments: vec![],
+        environment: vec![],
+        stdin: vec![],
+        keep_open: false,
+        listens: false,
+        session: None,
+        turn: None,
+    };
+    let done = TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None };
+    let mut wat = Wat::new("it", &version.to_string());
+    wat.on_start = Some(vec![told(), Action::Spawn(spawn)]);
+    wat.later = Some((EXITED, vec![told(), Action::TurnDone(done)]));
+    wat.build()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
+    const TURNS: usize = 5000;
+    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let scene = Scene::new("it", &telling_twice(1), launcher, 16, None).await;
+    let dispatcher = scene.dispatcher.clone();
+    let collected = scene.collected.clone();
+    // Keeps the queue filled until both are done: turns begin before, during and after every swap.
+    let asking = tokio::spawn(async move {
+        for number in 0..TURNS {
+            dispatcher.submit(message(number as u64 % 40, "go")).unwrap();
+            if number >= 200 {
+                collected.answers(number - 200).await;
+            }
+        }
+    });
+    for version in 2..=201 {
+        assert_eq!(scene.swap(&telling_twice(version)).await, version);
+    }
+    asking.await.unwrap();
+    let answers = scene.collected.answers(TURNS).await;
+    scene.dispatcher.idle().await;
+    assert_eq!(answers.len(), TURNS);
+    let mut seen = HashMap::<u32, usize>::new();
+    for (event, answer) in &answers {
+        assert_eq!(answer.failure, None, "event {}", event.sequence);
+        let told: Vec<u32> = answer.text.trim_end_matches(';').split(';').map(|version| version.parse().unwrap()).collect();
+        assert!(told.len() == 2 && told[0] == told[1], "event {} ran on mixed generations: {told:?}", event.sequence);
+        *seen.entry(told[0]).or_default() += 1;
+    }
+    assert!(seen.len() > 20, "turns ran on {} generations only: the swaps did not meet the load", seen.len());
+}
+
+/// The same component under another digest: a custom section more changes nothing else.
+fn marked(component: &[u8], mark: u8) -> Vec<u8> {
+    let mut bytes = component.to_vec();
+    // Section id 0, its length, the length of its name, the name, its content.
+    bytes.extend([0, 6, 4, b'm', b'a', b'r', b'k', mark]);
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swaps_under_a_hundred_turns_with_real_processes_lose_none() {
+    let demo = crate::support::built("demo.wasm");
+    let custody = Custody::new(Means::Best).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_aetheel"));
+    let scene = Scene::new("demo", &demo, Arc::new(custody), 4, Some(program)).await;
+    for number in 0..100 {
+        scene.dispatcher.submit(message(number % 10, &format!("number {number} please"))).unwrap();
+    }
+    let mut swaps = 0u8;
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while scene.dispatcher.is_busy(&aetheel::event::Lane::Channel(0)) && Instant::now() < deadline {
+        swaps += 1;
+        scene.swap(&marked(&demo, swaps)).await;
+    }
+    let answers = scene.collected.answers(100).await;
+    scene.dispatcher.idle().await;
+    for (event, answer) in &answers {
+        assert_eq!(answer.failure, None, "{answer:?}");
+        assert!(answer.text.contains(&event.prompt), "{answer:?}");
+    }
+    assert!(swaps >= 3, "only {swaps} swaps met the load");
+    let generations = scene.generations_in_recordings();
+    assert_eq!(generations.len(), 100);
+    let different: std::collections::BTreeSet<u32> = generations.into_iter().collect();
+    assert!(different.len() >= 3, "{different:?}");
+}

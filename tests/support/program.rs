@@ -1,0 +1,336 @@
+//! The real program as a child process, in folders of its own and with an environment of the test's choosing.
+//!
+//! Nothing of it outlives the [`Program`]: the process is killed by its id when dropped, and so is everything that
+//! carries the mark of one of its runs.
+#![allow(dead_code)] // several test modules use parts of it
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::watch;
+
+/// A limit for everything a test waits for; generous, because the machine may be busy.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// Folders of one installation: configuration, backends, workspace, recordings and the agents' home.
+pub struct Installation {
+    folder: TempDir,
+    variables: BTreeMap<String, String>,
+}
+
+impl Installation {
+    /// Makes one with the demo backend, which answers without pauses.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["config", "backends", "workspace", "home"] {
+            fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let set = [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
+            ("HOME", at("home")),
+            ("CONFIG_DIR", at("config")),
+            ("BACKENDS_DIR", at("backends")),
+            ("WORKSPACE_DIR", at("workspace")),
+            ("RECORDINGS_DIR", at("recordings")),
+            // Compiled once for all tests.
+            ("CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-backends").to_owned()),
+            ("AGENT_BACKEND", "demo".to_owned()),
+            ("DEMO_AGENT_DELAY_MS", "0".to_owned()),
+        ];
+        let installation = Self { folder, variables: set.map(|(name, value)| (name.to_owned(), value)).into() };
+        fs::write(installation.backend("demo"), built("demo")).expect("written");
+        installation
+    }
+
+    /// Sets a variable for every program started from now on; an empty value unsets it.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.to_owned(), value.to_owned());
+        self.variables.retain(|_, value| !value.is_empty());
+        self
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where a backend's component is.
+    pub fn backend(&self, name: &str) -> PathBuf {
+        self.path("backends").join(format!("{name}.wasm"))
+    }
+
+    /// A file of the configuration's folder; empty when it is not there.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path("config").join(name)).unwrap_or_default()
+    }
+
+    /// All recordings by turn.
+    pub fn recordings(&self) -> BTreeMap<String, String> {
+        let days = fs::read_dir(self.path("recordings")).into_iter().flatten().map(|day| day.unwrap().path());
+        let files = days.flat_map(|day| fs::read_dir(day).unwrap()).map(|file| file.unwrap().path());
+        files.map(|file| (file.file_stem().unwrap().to_string_lossy().into_owned(), fs::read_to_string(file).unwrap())).collect()
+    }
+
+    /// The text of every file below the folder, for looking for what must not be there.
+    pub fn everything(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let (mut folders, mut found) = (vec![self.folder.path().to_owned()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else {
+                    found.push((entry.clone(), fs::read(&entry).unwrap_or_default()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Starts the program.
+    pub fn start(&self, arguments: &[&str]) -> Program {
+        self.spawn(Command::new(aetheel()).args(arguments), false)
+    }
+
+    /// Starts the program, as `"$0"`, from a line of shell.
+    pub fn start_in_shell(&self, line: &str) -> Program {
+        self.spawn(Command::new("/bin/sh").args(["-c", line]).arg(aetheel()), false)
+    }
+
+    /// Starts the program at a terminal of its own, as `script` from util-linux makes one; what it prints is stdout.
+    pub fn start_at_terminal(&self, arguments: &[&str]) -> Program {
+        let command = format!("exec {} {}", aetheel().display(), arguments.join(" "));
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--flush", "--return", "--echo", "never", "--command", &command, "/dev/null"]);
+        // The shell that `script` starts; dumb, so that nothing but our own words is printed.
+        script.env("SHELL", "/bin/sh").env("TERM", "dumb").env("NO_COLOR", "1");
+        self.spawn(&mut script, true)
+    }
+
+    fn spawn(&self, command: &mut Command, at_terminal: bool) -> Program {
+        let kept: Vec<_> = command.as_std().get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
+        command.env_clear().envs(&self.variables).envs(kept).current_dir(self.folder.path()).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {:?}: {error}", command.as_std().get_program()));
+        Program {
+            pid: Pid::from_raw(child.id().expect("it runs").cast_signed()).expect("a process id"),
+            at_terminal,
+            stdin: child.stdin.take(),
+            stdout: Printed::of(child.stdout.take().expect("piped")),
+            stderr: Printed::of(child.stderr.take().expect("piped")),
+            child,
+        }
+    }
+
+    /// Runs the program to its end: exit code, stdout, stderr.
+    pub async fn run(&self, arguments: &[&str], input: &str) -> Ended {
+        let mut program = self.start(arguments);
+        program.type_in(input).await;
+        program.end_input();
+        program.ended().await
+    }
+}
+
+/// The program under test.
+pub fn aetheel() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_aetheel"))
+}
+
+/// A built component.
+pub fn built(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("backends/{name}.wasm"));
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `make guests` first", path.display()))
+}
+
+/// The same component with other bytes: a custom section more.
+pub fn rebuilt(mut component: Vec<u8>, mark: &str) -> Vec<u8> {
+    let name = u8::try_from(mark.len()).expect("a short mark");
+    component.extend([0, name + 1, name]);
+    component.extend(mark.as_bytes());
+    component
+}
+
+/// What a program came to.
+#[derive(Debug)]
+pub struct Ended {
+    /// 128 and more: ended by that signal.
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// A running program.
+pub struct Program {
+    pub pid: Pid,
+    at_terminal: bool,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Printed,
+    stderr: Printed,
+}
+
+impl Program {
+    /// Writes to its stdin.
+    pub async fn type_in(&mut self, text: &str) {
+        let stdin = self.stdin.as_mut().expect("input was not ended");
+        // A program that has already refused to start does not read.
+        let _ = stdin.write_all(text.as_bytes()).await;
+        let _ = stdin.flush().await;
+    }
+
+    pub fn end_input(&mut self) {
+        self.stdin = None;
+    }
+
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Waits until what it printed on stdout is as wanted.
+    pub async fn prints<T>(&self, what: &str, found: impl Fn(&str) -> Option<T>) -> T {
+        match self.stdout.wait(|text| found(text)).await {
+            Some(value) => value,
+            None => panic!("waited in vain for {what}\nstdout: {}\nstderr: {}", self.stdout(), self.stderr()),
+        }
+    }
+
+    /// Waits for a line of its log whose message begins so, and returns its fields.
+    pub async fn logs(&self, message: &str) -> Value {
+        self.logs_where(message, |line| line["message"].as_str().is_some_and(|text| text.starts_with(message))).await
+    }
+
+    /// Waits for a line of its log.
+    pub async fn logs_where(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        match self.stderr.wait(|text| log(text).find(|line| wanted(line))).await {
+            Some(line) => line,
+            None => panic!("waited in vain for {what:?} in the log\n{}", self.stderr()),
+        }
+    }
+
+    /// The lines of its log so far.
+    pub fn log(&self) -> Vec<Value> {
+        log(&self.stderr()).collect()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).expect("it runs");
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self) -> Ended {
+        use std::os::unix::process::ExitStatusExt;
+        let waited = tokio::time::timeout(LIMIT * 2, self.child.wait()).await;
+        let status = waited.unwrap_or_else(|_| panic!("it does not end\nstdout: {}\nstderr: {}", self.stdout(), self.stderr()));
+        let status = status.expect("it can be waited for");
+        for printed in [&self.stdout, &self.stderr] {
+            printed.end().await;
+        }
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Ended { code, stdout: self.stdout(), stderr: self.stderr() }
+    }
+
+    /// Processes that live in its runs.
+    pub fn agents(&self) -> Vec<Pid> {
+        let gateway = self.gateway().as_raw_nonzero().to_string();
+        let ours = |pid: &i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let mark = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"AETHEEL_RUN="));
+            // The mark begins with the namespace, then comes the gateway.
+            mark.is_some_and(|mark| String::from_utf8_lossy(mark).split('-').nth(1) == Some(&gateway))
+        };
+        let all = fs::read_dir("/proc").expect("processes").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        all.filter(ours).filter_map(Pid::from_raw).collect()
+    }
+
+    /// The program itself, which at a terminal is a child of what made the terminal.
+    pub fn gateway(&self) -> Pid {
+        if !self.at_terminal {
+            return self.pid;
+        }
+        let pid = self.pid.as_raw_nonzero();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        children.split_whitespace().find_map(|child| Pid::from_raw(child.parse().ok()?)).unwrap_or(self.pid)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // The gateway first: it would start something new after its agents' end.
+        let agents = self.agents();
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _ = kill_process(self.gateway(), Signal::KILL);
+        }
+        let _ = self.child.start_kill();
+        for agent in agents.into_iter().chain(self.agents()) {
+            let _ = kill_process(agent, Signal::KILL);
+        }
+    }
+}
+
+/// A line of the log is a JSON object.
+fn log(text: &str) -> impl Iterator<Item = Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// What a program prints on one of its outputs.
+struct Printed {
+    text: Arc<Mutex<Vec<u8>>>,
+    /// Bytes so far; closed at the end.
+    changed: watch::Receiver<usize>,
+}
+
+impl Printed {
+    fn of(mut pipe: impl AsyncRead + Unpin + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let (change, changed) = watch::channel(0);
+        let written = Arc::clone(&text);
+        tokio::spawn(async move {
+            let mut piece = vec![0; 1 << 16];
+            while let Ok(length @ 1..) = pipe.read(&mut piece).await {
+                written.lock().unwrap().extend_from_slice(&piece[..length]);
+                change.send_modify(|all| *all += length);
+            }
+        });
+        Self { text, changed }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
+    }
+
+    /// None: not within the limit, or the output ended without it.
+    async fn wait<T>(&self, found: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let mut changed = self.changed.clone();
+        let wait = async {
+            loop {
+                changed.mark_unchanged();
+                if let Some(value) = found(&self.text()) {
+                    return Some(value);
+                }
+                if changed.changed().await.is_err() {
+                    return found(&self.text());
+                }
+            }
+        };
+        tokio::time::timeout(LIMIT, wait).await.unwrap_or(None)
+    }
+
+    /// Waits until nothing more can come; not for long, in case somebody else holds the pipe.
+    async fn end(&self) {
+        let mut changed = self.changed.clone();
+        let _ = tokio::time::timeout(Duration::from_secs(5), async { while changed.changed().await.is_ok() {} }).await;
+    }
+}
