@@ -1,6 +1,6 @@
 //! How a turn ended, and why it failed.
 
-use aetheel_backend_sdk::json::{Pick, Value};
+use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::TurnResult;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Outcome, Usage};
 

@@ -1,6 +1,6 @@
 //! Tokens and money of the turn.
 
-use aetheel_backend_sdk::json::{Pick, Value};
+use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
 
 /// What the turn used so far, as the model's messages tell it.

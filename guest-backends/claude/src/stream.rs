@@ -4,7 +4,7 @@
 //! read just the same.
 
 use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::{Pick, Value};
+use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::one_shot::{Agent, TurnResult};
 use aetheel_backend_sdk::wit::{Failure, Level, Line, Outcome, Pipe, Spawn, StartTurn, ToolEnd, ToolStatus};
 
@@ -68,7 +68,7 @@ impl Agent for Claude {
         if line.pipe == Pipe::Stderr || text.is_empty() {
             return None;
         }
-        match serde_json::from_str(text) {
+        match json::parse(text) {
             Ok(Value::Array(messages)) => messages.iter().filter_map(|message| self.message(message, &message.to_string(), emit)).last(),
             Ok(message @ Value::Object(_)) => self.message(&message, text, emit),
             _ if text.starts_with(SUCCESS) => {

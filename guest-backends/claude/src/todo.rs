@@ -1,6 +1,6 @@
 //! The agent's own plan: tasks it makes and ticks off with tools of their own, or a list it writes as a whole.
 
-use aetheel_backend_sdk::json::{Pick, Value};
+use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{PlanEntry, PlanStatus};
 
 /// The plan so far, and tool uses that change it once they succeed.
@@ -19,7 +19,7 @@ struct Task {
 #[derive(Debug)]
 enum Change {
     Create,
-    Update(Value),
+    Update(Value<'static>),
 }
 
 impl Todo {
@@ -31,7 +31,7 @@ impl Todo {
                 return Some(input.list("todos").iter().filter_map(|todo| entry(todo, "content")).collect());
             }
             "TaskCreate" => self.pending.push((id.to_owned(), Change::Create)),
-            "TaskUpdate" => self.pending.push((id.to_owned(), Change::Update(input.clone()))),
+            "TaskUpdate" => self.pending.push((id.to_owned(), Change::Update(input.to_static()))),
             _ => {}
         }
         None

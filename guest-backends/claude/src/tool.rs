@@ -1,6 +1,6 @@
 //! What tools are called, what they are about, and how their uses ended.
 
-use aetheel_backend_sdk::json::{Pick, Value};
+use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{Fixture, run, start};
-use aetheel_backend_sdk::json::{Pick, Value as Json};
+use aetheel_backend_sdk::json::{self, Value as Json};
 use aetheel_backend_sdk::wit::{Action, Chunk, FailureKind, Mode, Outcome, Part, Safety, Settings, Spawn, StartTurn, Value};
 use claude::Backend;
 
@@ -146,8 +146,10 @@ fn the_agents_own_memory_is_off() {
     let (spawn, _) = spawned(start("hi"));
     let set: Vec<&str> = spawn.environment.iter().map(|variable| variable.name.as_str()).collect();
     assert_eq!(set, ["CLAUDE_CODE_DISABLE_AUTO_MEMORY"]);
-    let descriptor: Json = serde_json::from_str(&Backend::describe()).unwrap();
-    assert_eq!(descriptor["environment"].list("set"), set);
+    let text = Backend::describe();
+    let descriptor = json::parse(&text).unwrap();
+    let declared: Vec<&str> = descriptor["environment"].list("set").iter().filter_map(Json::as_str).collect();
+    assert_eq!(declared, set);
 }
 
 #[test]
@@ -164,7 +166,7 @@ fn parts_of_a_prompt_stand_apart() {
     assert_eq!(spawn.stdin, [Chunk::Text("one\n\ntwo".to_owned())]);
 }
 
-fn flag<'a>(flags: &'a [Json], name: &str, safety: Safety, value: Option<&str>) -> Option<&'a Json> {
+fn flag<'a>(flags: &'a [Json<'a>], name: &str, safety: Safety, value: Option<&str>) -> Option<&'a Json<'a>> {
     let rank = |text: Option<&str>| match text {
         None | Some("default") => Safety::Default,
         Some("edit") => Safety::Edit,
@@ -181,8 +183,9 @@ fn flag<'a>(flags: &'a [Json], name: &str, safety: Safety, value: Option<&str>) 
 /// The host's rules: an argument is a declared flag of the level, or the value of one.
 #[test]
 fn every_argument_is_declared_for_its_safety_level() {
-    let descriptor: Json = serde_json::from_str(&Backend::describe()).unwrap();
-    let flags = descriptor["programs"][0].list("flags");
+    let text = Backend::describe();
+    let descriptor = json::parse(&text).unwrap();
+    let flags = descriptor.list("programs")[0].list("flags");
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         for mode in [Mode::Build, Mode::Plan] {
             let start = StartTurn { native_id: Some(ID.to_owned()), fork: true, ..start("hi") };
@@ -220,8 +223,9 @@ fn every_flag_used_was_accepted_by_the_real_agent() {
     let accepted: Vec<String> = Fixture::all(&folder).into_iter().flat_map(|fixture| fixture.argv).collect();
     // Tried with the same version in runs that are not kept here.
     let elsewhere = ["--session-id", "--fork-session", "--permission-mode"];
-    let descriptor: Json = serde_json::from_str(&Backend::describe()).unwrap();
-    for flag in descriptor["programs"][0].list("flags") {
+    let text = Backend::describe();
+    let descriptor = json::parse(&text).unwrap();
+    for flag in descriptor.list("programs")[0].list("flags") {
         let name = flag.text("name").unwrap();
         assert!(accepted.iter().any(|argument| argument == name) || elsewhere.contains(&name), "{name} was never tried");
     }

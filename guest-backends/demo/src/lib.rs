@@ -3,7 +3,7 @@
 //! Owns what the lines of `src/demo.rs` mean; what all one-shot agents have in common comes from the SDK.
 
 use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::{Pick, Value};
+use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, TurnResult, spawn};
 use aetheel_backend_sdk::wit::{
     Action, Chunk, Failure, FailureKind, Line, Outcome, Part, Pipe, PlanEntry, PlanStatus, PutFile, Spawn, StartTurn, ToolEnd, ToolStart,
@@ -54,7 +54,7 @@ impl Agent for Demo {
         if line.pipe == Pipe::Stderr {
             return None;
         }
-        let said: Value = serde_json::from_str(&line.text).unwrap_or_default();
+        let said = json::parse(&line.text).unwrap_or_default();
         let field = |key: &str| said.text(key).unwrap_or_default().to_owned();
         let outcome = match said.text("type") {
             Some("hello") => {

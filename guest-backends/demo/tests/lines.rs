@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{line, run, start};
-use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{
     Action, Chunk, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, StartTurn, ToolStatus, Value,
 };
@@ -93,9 +93,10 @@ fn everything_asked_for_reaches_the_agent_and_is_declared() {
         (spawn.program.as_str(), &spawn.arguments[..], &spawn.stdin[..]),
         ("aetheel", &wanted[..], &[Chunk::Text("hi".to_owned())][..])
     );
-    let descriptor: Json = serde_json::from_str(&Backend::describe()).expect("JSON");
-    let program = &descriptor["programs"][0];
-    let flags: Vec<_> = program["flags"].as_array().expect("flags").iter().map(|flag| flag["name"].as_str()).collect();
+    let text = Backend::describe();
+    let descriptor = json::parse(&text).expect("JSON");
+    let program = &descriptor.list("programs")[0];
+    let flags: Vec<_> = program.list("flags").iter().map(|flag| flag.text("name")).collect();
     assert_eq!(flags, [Some("--resume"), Some("--model"), Some("--system-file")]);
-    assert_eq!(program["words"][0], "demo-agent");
+    assert_eq!(program.list("words")[0].as_str(), Some("demo-agent"));
 }
