@@ -131,7 +131,8 @@ impl Recorder {
         let day = header.started.get(..10).unwrap_or("undated");
         let path = self.folder.join(day).join(format!("{}.jsonl", header.turn));
         let mut recording = Recording { recorder: self.clone(), path, opened: Instant::now(), lost: 0 };
-        recording.send(header);
+        // A lost header is counted like any other line.
+        recording.line(0.0, header);
         recording
     }
 
@@ -166,10 +167,10 @@ impl Recording {
         self.line(input.at_ms, &InLine { t: input.at_ms, input: &input.input });
     }
 
-    /// Adds an action.
-    pub fn action(&mut self, action: &Action) {
+    /// Adds an action; returns how many bytes it has when written down.
+    pub fn action(&mut self, action: &Action) -> usize {
         let t = self.now();
-        self.line(t, &OutLine { t, action });
+        self.line(t, &OutLine { t, action })
     }
 
     /// Adds what the host did.
@@ -178,14 +179,15 @@ impl Recording {
         self.line(t, &Entry { t, what });
     }
 
-    /// Adds a line, or counts it as lost when the disk is too slow.
-    fn line(&mut self, t: f64, line: &impl Serialize) {
-        if self.lost > 0 && self.send(&Entry { t, what: What::Lost(self.lost) }) {
+    /// Adds a line, or counts it as lost when the disk is too slow; returns its bytes.
+    fn line(&mut self, t: f64, line: &impl Serialize) -> usize {
+        if self.lost > 0 && self.send(&Entry { t, what: What::Lost(self.lost) }).is_ok() {
             self.lost = 0;
         }
-        if !self.send(line) {
+        self.send(line).unwrap_or_else(|size| {
             self.lost += 1;
-        }
+            size
+        })
     }
 
     /// Where it is written.
@@ -194,10 +196,12 @@ impl Recording {
         &self.path
     }
 
-    fn send(&mut self, line: &impl Serialize) -> bool {
-        let Ok(text) = serde_json::to_string(line) else { return false };
+    /// The line's bytes, as an error when it was not taken.
+    fn send(&mut self, line: &impl Serialize) -> Result<usize, usize> {
+        let Ok(text) = serde_json::to_string(line) else { return Err(0) };
+        let size = text.len();
         let message = Message::Line(self.path.clone(), self.recorder.redactor.clean(text));
-        !matches!(self.recorder.sender.try_send(message), Err(TrySendError::Full(_)))
+        if matches!(self.recorder.sender.try_send(message), Err(TrySendError::Full(_))) { Err(size) } else { Ok(size) }
     }
 }
 

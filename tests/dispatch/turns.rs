@@ -369,6 +369,32 @@ async fn what_this_host_does_not_do_is_answered_so_that_no_guest_waits_for_ever(
     assert_eq!(*heard.lock().unwrap(), [5, 6, 7]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_keeps_the_host_busy_or_talks_without_end_is_cut_off() {
+    use aetheel::agent::{Ask, AskKind, Chunk, Write};
+    let asks = |_: &Input| {
+        let kind = AskKind::SignIn("x".into());
+        Some(Ok(vec![Action::Ask(Ask { ask: 7, session: 1, turn: 1, title: "?".into(), kind, always_label: None })]))
+    };
+    let flood = |input: &Input| {
+        matches!(input, Input::Line(_)).then(|| Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text("x".repeat(8 << 20))] })]))
+    };
+    let understandings: [(&str, Understanding); 2] = [("never waited", except(asks)), ("it said more", except(flood))];
+    for (word, understanding) in understandings {
+        let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+            for _ in 0..100 {
+                agent.say(&["more"]).await;
+            }
+            agent.exit(Exit::Code(0), "").await;
+        });
+        let desk = Desk::new(launcher, Wishes { understanding, ..Wishes::default() }).await;
+        desk.ask(7, "abc");
+        let answer = desk.collected.answers(1).await.remove(0).1;
+        assert!(answer.failure.unwrap().contains("backend cut off"));
+        assert!(answer.detail.as_deref().unwrap().contains(word), "{:?}", answer.detail);
+    }
+}
+
 fn only_recording(desk: &Desk) -> String {
     desk.recorder.flush();
     let mut found = Vec::new();

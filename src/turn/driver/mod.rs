@@ -32,6 +32,8 @@ use crate::fold::Transcript;
 const LINGER: Duration = Duration::from_millis(500);
 /// Inputs after which a call into the guest is made although more are there.
 const BATCH: usize = 1024;
+/// Calls into a guest in a row, each made only because of what the one before asked for.
+const UNWAITED: u32 = 1_000;
 /// Longest grace a guest may ask for, milliseconds.
 const GUEST_GRACE: u32 = 10_000;
 
@@ -81,6 +83,8 @@ pub async fn run(
         guest: None,
         failure: None,
         inputs: Vec::new(),
+        unwaited: 0,
+        said: 0,
         process: None,
         spawns: 0,
         files: Files::default(),
@@ -117,6 +121,10 @@ struct Driver<'a> {
     failure: Option<GuestFailure>,
     /// Not yet told to the guest.
     inputs: Vec<TimedInput>,
+    /// Calls since anything was waited for.
+    unwaited: u32,
+    /// Bytes of all actions so far, as recorded.
+    said: u64,
     process: Option<(u32, Process)>,
     spawns: u32,
     files: Files,
@@ -143,6 +151,7 @@ impl Driver<'_> {
                 break;
             }
             let deadline = self.deadline();
+            self.unwaited = 0;
             tokio::select! {
                 event = next_event(&mut self.process) => self.process_event(event),
                 () = sleep_until(deadline) => self.clock(),
@@ -161,22 +170,33 @@ impl Driver<'_> {
         match guest.handle(inputs).await {
             Ok(actions) => {
                 for action in actions {
-                    self.recording.action(&action);
+                    self.said += self.recording.action(&action) as u64;
                     self.apply(action).await;
+                }
+                // One call is bounded by the sandbox; these bound all of them together.
+                self.unwaited += 1;
+                if self.unwaited > UNWAITED {
+                    self.fail(GuestFailure::CutOff(format!("it was called {UNWAITED} times in a row and never waited for anything")));
+                } else if self.said > self.host.output_limit {
+                    self.fail(GuestFailure::CutOff(format!("it said more than {} bytes in one turn", self.host.output_limit)));
                 }
                 if interrupting && !self.acted && matches!(self.leaving, Leaving::Interrupted(_)) {
                     self.leave();
                 }
             }
-            Err(failure) => {
-                tracing::warn!(turn = self.id, backend = self.name(), generation = %self.backend.generation(), kind = failure.kind(), %failure, "backend failed; its turn ends");
-                self.recording.host(What::Host(failure.to_string()));
-                self.guest = None;
-                self.failure = Some(failure);
-                // Dropping the process kills everything of the run.
-                self.process = None;
-            }
+            Err(failure) => self.fail(failure),
         }
+    }
+
+    /// The link is at its end: no guest, no process.
+    fn fail(&mut self, failure: GuestFailure) {
+        let kind = failure.kind();
+        tracing::warn!(turn = self.id, backend = self.name(), generation = %self.backend.generation(), kind, %failure, "backend failed; its turn ends");
+        self.recording.host(What::Host(failure.to_string()));
+        self.guest = None;
+        self.failure = Some(failure);
+        // Dropping the process kills everything of the run.
+        self.process = None;
     }
 
     async fn apply(&mut self, action: Action) {
