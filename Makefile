@@ -12,6 +12,9 @@ BACKENDS_DIR ?= backends
 # For those who work on it, so links to private items are welcome.
 export RUSTDOCFLAGS := -D warnings -A rustdoc::private_intra_doc_links
 DOC := doc --no-deps --document-private-items
+# There are none, but naming them makes cargo choose the features of dependencies as it does for tests and lints, so that
+# the large ones are built once.
+AS_TESTED := --examples
 
 .PHONY: help setup guests demo test check bench test-live clean
 
@@ -25,9 +28,8 @@ guests: setup ## build the backends and put the changed ones into backends/
 	$(GUEST_CARGO) build --release --target $(GUEST_TARGET)
 	@scripts/install-guests $(BACKENDS_DIR) $(GUESTS:%=target/guests/$(GUEST_TARGET)/release/%.wasm)
 
-# Built as for the tests, so that nothing is built twice.
 demo: guests ## talk to the scripted demo agent in this terminal; needs no key
-	cargo test --no-run
+	cargo build --bins $(AS_TESTED)
 	@target/debug/aetheel console --backend demo
 
 test: guests ## run all tests of the guests and the host
@@ -40,7 +42,7 @@ check: setup ## formatting, lints, documentation, dependencies: what CI insists 
 	cargo clippy --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --target $(GUEST_TARGET) -- -D warnings
-	cargo $(DOC)
+	cargo $(DOC) --lib $(AS_TESTED)
 	$(GUEST_CARGO) $(DOC) --workspace
 	scripts/cargo-deny --log-level error check bans licenses sources
 	scripts/cargo-deny --log-level error --manifest-path guest-backends/Cargo.toml --config deny.toml check bans licenses sources
