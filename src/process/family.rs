@@ -16,10 +16,16 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::gateway::mark_of;
 use super::table::{self, Entry};
 
-/// Leaders that were started and not yet reaped, of all launchers in this process.
-pub(super) type Leaders = BTreeSet<i32>;
+/// The leaders of all launchers in this process, so that no search takes one for a stray.
+#[derive(Debug)]
+pub(super) struct Leaders {
+    /// Tags of those whose ids are not known yet.
+    starting: BTreeSet<u64>,
+    /// Those that were started and not yet reaped.
+    started: BTreeSet<i32>,
+}
 
-static LEADERS: Mutex<Leaders> = Mutex::new(BTreeSet::new());
+static LEADERS: Mutex<Leaders> = Mutex::new(Leaders { starting: BTreeSet::new(), started: BTreeSet::new() });
 
 /// Returns the tag of a run of ours.
 pub(super) fn tag(number: u64) -> u64 {
@@ -32,9 +38,43 @@ fn tag_of(pid: i32) -> Option<u64> {
     limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns the leaders. Held while one is started, so that no search takes it for a stray.
+/// Returns the leaders. Not to be held while a program is loaded or `/proc` is read: others start and end meanwhile.
 pub(super) fn leaders() -> MutexGuard<'static, Leaders> {
     LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Leaders {
+    /// Notes that a leader was reaped, or is about to be: nobody else takes its status while this is held.
+    pub(super) fn forget(&mut self, leader: i32) {
+        self.started.remove(&leader);
+    }
+
+    fn knows(&self, pid: i32) -> bool {
+        self.started.contains(&pid)
+    }
+}
+
+/// A leader that is being started. It carries its tag before anything else can be told of it.
+#[derive(Debug)]
+pub(super) struct Starting(u64);
+
+impl Starting {
+    /// Announces it; to be held until it is a leader or has been reaped.
+    pub(super) fn announce(tag: u64) -> Self {
+        leaders().starting.insert(tag);
+        Self(tag)
+    }
+
+    /// It is started.
+    pub(super) fn started(self, leader: i32) {
+        leaders().started.insert(leader);
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        leaders().starting.remove(&self.0);
+    }
 }
 
 /// Makes orphans of our descendants our children, from now on.
@@ -55,8 +95,9 @@ pub(super) struct Kin {
 impl Kin {
     /// Kills every process of the run that is there now, and reaps strays; returns how many there were.
     pub(super) fn kill_round(&self) -> usize {
-        let leaders = leaders();
+        // Who is started from here on is not in the table.
         let table = table::all();
+        let leaders = leaders();
         let strays = strays(&table, &leaders);
         let roots = strays.iter().filter(|(entry, tag)| !entry.zombie && self.owns(mark_of(entry.pid).as_deref(), *tag));
         let victims = descendants(&table, roots.map(|(entry, _)| entry.pid).chain([self.leader]).collect());
@@ -76,8 +117,9 @@ impl Kin {
 
 /// Reaps strays that have ended.
 pub(super) fn reap_strays() {
+    let table = table::all();
     let leaders = leaders();
-    reap(&strays(&table::all(), &leaders));
+    reap(&strays(&table, &leaders));
 }
 
 /// Returns these processes and all that descend from them, without those that have ended.
@@ -92,13 +134,15 @@ fn descendants(table: &[Entry], mut found: BTreeSet<i32>) -> Vec<Entry> {
     }
 }
 
-/// Children of ours that belong to some run and are not its leader, with their tags.
+/// Children of ours that belong to some run and are not its leader, with their tags. The tags are read under the lock of
+/// the leaders: a leader that was reaped since the table was read has none any more.
 fn strays(table: &[Entry], leaders: &Leaders) -> Vec<(Entry, u64)> {
     let own = std::process::id() as i32;
     // We may have a tag ourselves, from a gateway that we run under; our own children have it then.
     let inherited = tag_of(own);
-    let children = table.iter().filter(|entry| entry.parent == own && !leaders.contains(&entry.pid));
-    children.filter_map(|entry| Some((*entry, tag_of(entry.pid).filter(|tag| Some(*tag) != inherited)?))).collect()
+    let children = table.iter().filter(|entry| entry.parent == own && !leaders.knows(entry.pid));
+    let stray = |tag: &u64| Some(*tag) != inherited && !leaders.starting.contains(tag);
+    children.filter_map(|entry| Some((*entry, tag_of(entry.pid).filter(stray)?))).collect()
 }
 
 /// Takes the status of strays only: that of any other child belongs to whoever started it.
@@ -141,7 +185,7 @@ mod tests {
     fn a_child_of_someone_else_in_this_process_is_no_stray() {
         let mut child = std::process::Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
         let pid = child.id() as i32;
-        let found = strays(&table::all(), &Leaders::new()).iter().any(|(entry, _)| entry.pid == pid);
+        let found = strays(&table::all(), &leaders()).iter().any(|(entry, _)| entry.pid == pid);
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!found);

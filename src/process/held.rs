@@ -166,11 +166,11 @@ impl Run {
             // Someone else took it; nobody is left to wait for.
             Err(error) => {
                 tracing::warn!(run = self.name, %error, "cannot tell how an agent ended");
-                leaders.remove(&self.leader.as_raw_nonzero().get());
+                leaders.forget(self.leader.as_raw_nonzero().get());
                 return Some(Exit::Unknown);
             }
         };
-        leaders.remove(&self.leader.as_raw_nonzero().get());
+        leaders.forget(self.leader.as_raw_nonzero().get());
         Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Exit::Code(code as u32),
             (None, Some(signal)) => Exit::Signal(signal as u32),

@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, 
 
 use super::cgroup::Cgroup;
 use super::clone::{self, Plan, Stage};
-use super::family::{self, Kin};
+use super::family::{Kin, Starting};
 use super::gateway::MARK;
 use super::held::{Held, Run};
 use super::program::{ProgramError, find_program};
@@ -94,7 +94,7 @@ impl Prepared<'_> {
             tag: self.tag,
             cgroup: cgroup.as_ref().map(Cgroup::handle),
         };
-        let mut leaders = family::leaders();
+        let starting = Starting::announce(self.tag);
         let leader = match clone::start(&plan) {
             Ok(leader) => leader,
             Err((stage, error)) => {
@@ -126,8 +126,7 @@ impl Prepared<'_> {
                 return Err(failed(error.into()));
             }
         };
-        leaders.insert(leader.as_raw_nonzero().get());
-        drop(leaders);
+        starting.started(leader.as_raw_nonzero().get());
         let kin = Kin { leader: leader.as_raw_nonzero().get(), mark: self.mark.clone(), tag: self.tag };
         let run = Run { leader, kin, pidfd, cgroup, name: self.launch.run.clone() };
         Ok((Held::new(run), Pipes { stdin, stdout, stderr }))

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use tempfile::TempPath;
+
 use crate::agent::{Chunk, PutFile};
 
 /// Files a link may put, and their size in bytes.
@@ -13,13 +15,14 @@ const FILE_SIZE: usize = 1 << 20;
 /// Private files of a link; gone with it.
 #[derive(Default)]
 pub(super) struct Files {
-    folder: Option<tempfile::TempDir>,
     /// By the guest's name.
     pub(super) paths: HashMap<String, PathBuf>,
+    /// Removes them. Without a folder of their own: making and removing one in every turn costs more than the turn.
+    places: Vec<TempPath>,
 }
 
 impl Files {
-    /// Writes a file, or says why not.
+    /// Writes a file, or says why not. One put again has its old place.
     pub(super) fn put(&mut self, file: &PutFile) -> Result<(), String> {
         let name = &file.name;
         let plain = (1..=64).contains(&name.len())
@@ -29,17 +32,23 @@ impl Files {
             return Err(format!("{name:?} is not a plain file name"));
         }
         let body = body(&file.body)?;
-        if body.len() > FILE_SIZE || (self.paths.len() >= FILES && !self.paths.contains_key(name)) {
+        let place = self.paths.get(name);
+        if body.len() > FILE_SIZE || (self.paths.len() >= FILES && place.is_none()) {
             return Err(format!("a link may put {FILES} files of {FILE_SIZE} bytes"));
         }
-        let folder = match &self.folder {
-            Some(folder) => folder,
-            // 0700, as tempfile makes its folders.
-            None => self.folder.insert(tempfile::Builder::new().prefix("aetheel-").tempdir().map_err(|error| error.to_string())?),
-        };
-        let path = folder.path().join(name);
-        std::fs::File::create(&path).and_then(|mut place| place.write_all(&body)).map_err(|error| error.to_string())?;
-        self.paths.insert(name.clone(), path);
+        if let Some(path) = place {
+            return std::fs::write(path, body).map_err(|error| error.to_string());
+        }
+        // 0600, as tempfile makes its files.
+        let mut made = tempfile::Builder::new()
+            .prefix("aetheel-")
+            .suffix(&format!("-{name}"))
+            .tempfile()
+            .map_err(|error| error.to_string())?;
+        made.write_all(&body).map_err(|error| error.to_string())?;
+        let place = made.into_temp_path();
+        self.paths.insert(name.clone(), place.to_path_buf());
+        self.places.push(place);
         Ok(())
     }
 }
