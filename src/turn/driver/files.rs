@@ -40,11 +40,8 @@ impl Files {
             return std::fs::write(path, body).map_err(|error| error.to_string());
         }
         // 0600, as tempfile makes its files.
-        let mut made = tempfile::Builder::new()
-            .prefix("aetheel-")
-            .suffix(&format!("-{name}"))
-            .tempfile()
-            .map_err(|error| error.to_string())?;
+        let mut made =
+            tempfile::Builder::new().prefix("aetheel-").suffix(&format!("-{name}")).tempfile().map_err(|error| error.to_string())?;
         made.write_all(&body).map_err(|error| error.to_string())?;
         let place = made.into_temp_path();
         self.paths.insert(name.clone(), place.to_path_buf());
