@@ -291,7 +291,7 @@ async fn an_interrupt_amid_the_answer_ends_the_run_with_a_result_and_the_session
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_interrupt_before_the_model_says_anything_ends_the_run_without_a_result() {
+async fn an_interrupt_before_the_model_says_anything_ends_the_run_well() {
     let gate = Gate::new();
     let claude = LiveClaude::new(ModelServer::replying([Reply::text("never").held_by(&gate), Reply::text("Here.")]).await);
     let mut running = claude.start(&[SKIP], "Hello?");
@@ -299,7 +299,9 @@ async fn an_interrupt_before_the_model_says_anything_ends_the_run_without_a_resu
     gate.reached().await;
     running.signal(Signal::INT);
     let interrupted = running.ended().await;
-    assert_eq!((interrupted.status.code(), interrupted.count("result", None)), (Some(0), 0), "{interrupted:#?}");
+    // Whether it still prints a result is left to chance: seen with and, more often, without.
+    assert_eq!(interrupted.status.code(), Some(0), "{interrupted:#?}");
+    assert!(interrupted.count("result", None) <= 1, "{interrupted:#?}");
 
     let session = interrupted.lines[0]["session_id"].as_str().unwrap();
     let resumed = claude.run(&[SKIP, "--resume", session], "Go on.").await;

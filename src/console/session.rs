@@ -62,9 +62,13 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
             },
             _ = interrupt.recv() => {
                 if !session.shared.live {
-                    // Nobody wants the rest of the script either.
+                    // Nobody wants the rest of the script either; what runs ends first, and says so.
                     session.failed += 1;
-                    break;
+                    if !open || !dispatcher.stop(&Lane::Console) {
+                        break;
+                    }
+                    open = false;
+                    continue;
                 }
                 if dispatcher.stop(&Lane::Console) {
                     leaving = false;
