@@ -8,7 +8,7 @@ mod wasi;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Action, Command, EventKind, Input, Mode, Part, Safety, Settings, StartTurn, TimedInput};
+use aetheel::agent::{Action, Command, EventKind, Input, Safety, StartTurn, TimedInput};
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
 use aetheel::config::Limits;
 use aetheel::turn::{Guest, GuestFailure};
@@ -33,26 +33,7 @@ pub fn timed(input: Input) -> TimedInput {
 
 /// A first prompt in this session and turn.
 pub fn prompt(session: u32, turn: u32) -> Vec<TimedInput> {
-    let settings = Settings {
-        model: None,
-        safety: Safety::Default,
-        mode: Mode::Build,
-        effort: None,
-        system_prompt: None,
-        allowed_tools: Vec::new(),
-        max_turns: None,
-        options: "{}".to_owned(),
-    };
-    vec![timed(Input::Command(Command::StartTurn(StartTurn {
-        session,
-        turn,
-        cwd: "/tmp".to_owned(),
-        native_id: None,
-        fork: false,
-        fresh_id: "4b1b4d3e-0000-4000-8000-000000000000".to_owned(),
-        settings,
-        parts: vec![Part::Text("hello".to_owned())],
-    })))]
+    vec![timed(Input::Command(Command::StartTurn(StartTurn { session, turn, ..StartTurn::plain("hello", Safety::Default) })))]
 }
 
 /// The answer of a guest of `support::guests` to `timer` and `start-turn`: its version.

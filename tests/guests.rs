@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use aetheel::agent::{Action, Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Settings, Spawned, StartTurn, TimedInput};
+use aetheel::agent::{Action, Command, Exit, Exited, Input, Line, Pipe, Safety, Spawned, StartTurn, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::Limits;
 use aetheel::turn::Backends as _;
@@ -12,23 +12,10 @@ use crate::support::built;
 
 fn start(resume: Option<String>) -> StartTurn {
     StartTurn {
-        session: 1,
-        turn: 1,
         cwd: "/srv/proj".into(),
         native_id: resume,
-        fork: false,
         fresh_id: "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11".into(),
-        settings: Settings {
-            model: None,
-            safety: Safety::Danger,
-            mode: Mode::Build,
-            effort: None,
-            system_prompt: None,
-            allowed_tools: vec![],
-            max_turns: None,
-            options: "{}".into(),
-        },
-        parts: vec![Part::Text("recorded".into())],
+        ..StartTurn::plain("recorded", Safety::Danger)
     }
 }
 

@@ -95,6 +95,7 @@ fn telling_twice(version: u32) -> Vec<u8> {
         stdin: vec![],
         keep_open: false,
         listens: false,
+        basic_auth: None,
         session: None,
         turn: None,
     };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Command, Input, Line, Mode, Part, Pipe, Safety, Settings, StartTurn, TimedInput};
+use aetheel::agent::{Command, Input, Line, Pipe, Safety, StartTurn, TimedInput};
 use aetheel::backend::Engine;
 use aetheel::config::Limits;
 use aetheel::turn::Guest as _;
@@ -77,25 +77,10 @@ async fn admit(name: &str, cache: &std::path::Path) -> Duration {
 
 /// The beginning of any turn.
 pub fn first_prompt() -> TimedInput {
-    let settings = Settings {
-        model: None,
-        safety: Safety::Danger,
-        mode: Mode::Build,
-        effort: None,
-        system_prompt: None,
-        allowed_tools: Vec::new(),
-        max_turns: None,
-        options: "{}".to_owned(),
-    };
     let start = StartTurn {
-        session: 1,
-        turn: 1,
         cwd: "/srv/proj".to_owned(),
-        native_id: None,
-        fork: false,
         fresh_id: "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11".to_owned(),
-        settings,
-        parts: vec![Part::Text("Hello".to_owned())],
+        ..StartTurn::plain("Hello", Safety::Danger)
     };
     TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(start)) }
 }

@@ -30,6 +30,15 @@ pub struct Variable {
     pub value: Value,
 }
 
+/// Who the host says it is to a process that listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct BasicAuth {
+    pub user: String,
+    /// Name of a secret of the link.
+    pub secret: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Spawn {
@@ -40,6 +49,7 @@ pub struct Spawn {
     pub stdin: Vec<Chunk>,
     pub keep_open: bool,
     pub listens: bool,
+    pub basic_auth: Option<BasicAuth>,
     pub session: Option<SessionKey>,
     pub turn: Option<TurnKey>,
 }

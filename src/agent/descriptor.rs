@@ -20,6 +20,18 @@ pub enum Sharing {
     Link,
 }
 
+/// Whether a long-lived backend can also run one process a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OneShot {
+    #[default]
+    Never,
+    /// When the operator chooses it.
+    Offered,
+    /// Unless the operator chooses otherwise.
+    Preferred,
+}
+
 /// Something a backend can do. What is not listed is not offered to people and not sent to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -89,7 +101,7 @@ pub struct Flag {
     pub name: String,
     #[serde(default)]
     pub value: FlagValue,
-    /// The only values allowed; empty: any. One flag may be listed several times, for different safety levels.
+    /// The only values allowed, one ending in `*` for all that begin so; empty: any. One flag may be listed several times, for different safety levels.
     #[serde(default)]
     pub values: Vec<String>,
     /// The lowest safety level it may be used at.
@@ -166,6 +178,9 @@ pub struct Descriptor {
     pub version: String,
     #[serde(default)]
     pub sharing: Sharing,
+    /// Of no meaning where `sharing` is `turn`.
+    #[serde(default)]
+    pub one_shot: OneShot,
     pub programs: Vec<Program>,
     /// Agent versions it was tested with, as semver requirements; shown, and warned about when the installed one fits none.
     #[serde(default)]
@@ -179,6 +194,9 @@ pub struct Descriptor {
     pub root: Option<RootRule>,
     #[serde(default)]
     pub features: Vec<Feature>,
+    /// Those of `features` that one-shot runs lack.
+    #[serde(default)]
+    pub live_only: Vec<Feature>,
     #[serde(default)]
     pub expands: Vec<Expands>,
     #[serde(default)]
@@ -245,6 +263,13 @@ impl Descriptor {
         self.features.contains(&feature)
     }
 
+    /// What remains of it when its agent runs once a turn.
+    #[must_use]
+    pub fn as_one_shot(&self) -> Self {
+        let features = self.features.iter().copied().filter(|feature| !self.live_only.contains(feature)).collect();
+        Self { sharing: Sharing::Turn, features, ..self.clone() }
+    }
+
     /// The label, or the name where there is none.
     #[must_use]
     pub fn label(&self) -> &str {
@@ -309,6 +334,16 @@ mod tests {
         let descriptor = Descriptor::parse(r#"{"name":"mini","version":"1","programs":[{"name":"mini"}]}"#).expect("valid");
         assert_eq!(descriptor.sharing, Sharing::Turn);
         assert_eq!(descriptor.label(), "mini");
+    }
+
+    #[test]
+    fn a_one_shot_run_lacks_what_is_live_only() {
+        let json = r#"{"name":"x","version":"1","programs":[{"name":"x"}],"sharing":"link","one-shot":"offered",
+            "features":["resume","steer"],"live-only":["steer"]}"#;
+        let live = Descriptor::parse(json).expect("valid");
+        let once = live.as_one_shot();
+        assert_eq!((live.sharing, once.sharing), (Sharing::Link, Sharing::Turn));
+        assert!(live.has(Feature::Steer) && !once.has(Feature::Steer) && once.has(Feature::Resume));
     }
 
     #[test]

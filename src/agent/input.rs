@@ -39,6 +39,23 @@ pub struct Settings {
     pub options: String,
 }
 
+impl Settings {
+    /// Nothing chosen, at a safety level.
+    #[must_use]
+    pub fn plain(safety: Safety) -> Self {
+        Self {
+            model: None,
+            safety,
+            mode: Mode::Build,
+            effort: None,
+            system_prompt: None,
+            allowed_tools: Vec::new(),
+            max_turns: None,
+            options: "{}".to_owned(),
+        }
+    }
+}
+
 /// A file a person sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -69,8 +86,27 @@ pub struct StartTurn {
     pub native_id: Option<String>,
     pub fork: bool,
     pub fresh_id: String,
+    pub one_shot: bool,
     pub settings: Settings,
     pub parts: Vec<Part>,
+}
+
+impl StartTurn {
+    /// The first turn of a new session in `/`, with nothing chosen.
+    #[must_use]
+    pub fn plain(prompt: &str, safety: Safety) -> Self {
+        Self {
+            session: 1,
+            turn: 1,
+            cwd: "/".to_owned(),
+            native_id: None,
+            fork: false,
+            fresh_id: "00000000-0000-4000-8000-000000000000".to_owned(),
+            one_shot: true,
+            settings: Settings::plain(safety),
+            parts: vec![Part::Text(prompt.to_owned())],
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,13 +151,6 @@ pub enum Decision {
 pub struct Answer {
     pub ask: u32,
     pub decision: Decision,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ChangeSettings {
-    pub session: SessionKey,
-    pub settings: Settings,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -239,7 +268,6 @@ pub enum Command {
     Steer(Steer),
     Interrupt(TurnRef),
     Answer(Answer),
-    ChangeSettings(ChangeSettings),
     CloseSession(SessionKey),
     Query(Query),
     Shutdown,

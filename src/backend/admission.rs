@@ -13,8 +13,8 @@ use super::engine::Engine;
 use super::instance::{Blueprint, Instance, StartFailure};
 use super::sandbox::WASI;
 use super::source;
-use crate::agent::descriptor::{DescriptorError, Sharing};
-use crate::agent::{Command, Descriptor, Input, Mode, Part, Safety, Settings, StartTurn, TimedInput};
+use crate::agent::descriptor::DescriptorError;
+use crate::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
 use crate::turn::GuestFailure;
 
 /// The interface every backend exports, without its version.
@@ -83,9 +83,6 @@ pub enum AdmissionError {
     /// Its descriptor cannot be used.
     #[error("describes itself wrongly")]
     Descriptor(#[source] DescriptorError),
-    /// It wants links this host does not have yet.
-    #[error("wants to share a link (`sharing`: `{}`), this host only supports `turn`", if *.0 == Sharing::Session { "session" } else { "link" })]
-    Sharing(Sharing),
     /// It survived, but answered what cannot be.
     #[error("failed its self-test: {0}")]
     SelfTest(&'static str),
@@ -117,7 +114,6 @@ impl AdmissionError {
             Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
                 "fix the backend; `aetheel check` shows this without serving it"
             }
-            Self::Sharing(_) => "declare `\"sharing\": \"turn\"`",
             Self::NameTaken { .. } => "remove one of the two files",
         }
     }
@@ -241,9 +237,6 @@ async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
     }
     drop(guest);
     let descriptor = Descriptor::parse(&text).map_err(AdmissionError::Descriptor)?;
-    if descriptor.sharing != Sharing::Turn {
-        return Err(AdmissionError::Sharing(descriptor.sharing));
-    }
     // Links are never described: another guest.
     let mut guest = start(blueprint).await?;
     if !guest.handle(Vec::new()).await.map_err(failed("handle of nothing"))?.is_empty() {
@@ -266,27 +259,5 @@ fn failed(step: &'static str) -> impl FnOnce(GuestFailure) -> AdmissionError {
 
 /// The most ordinary input there is.
 fn first_prompt() -> TimedInput {
-    let settings = Settings {
-        model: None,
-        safety: Safety::Default,
-        mode: Mode::Build,
-        effort: None,
-        system_prompt: None,
-        allowed_tools: Vec::new(),
-        max_turns: None,
-        options: "{}".to_owned(),
-    };
-    TimedInput {
-        at_ms: 0.0,
-        input: Input::Command(Command::StartTurn(StartTurn {
-            session: 1,
-            turn: 1,
-            cwd: "/".to_owned(),
-            native_id: None,
-            fork: false,
-            fresh_id: "00000000-0000-4000-8000-000000000000".to_owned(),
-            settings,
-            parts: vec![Part::Text("Hello".to_owned())],
-        })),
-    }
+    TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))) }
 }

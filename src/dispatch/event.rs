@@ -90,6 +90,7 @@ impl Inner {
             native_id: session.filter(|_| supported(Feature::Resume)).map(|id| id.as_str().to_owned()),
             fork: false,
             fresh_id: uuid::Uuid::new_v4().to_string(),
+            one_shot: true,
             settings: Settings {
                 model: choices.model.clone().filter(|_| own && supported(Feature::Model)),
                 safety: choices.safety,

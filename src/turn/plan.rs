@@ -178,8 +178,15 @@ fn check_value(program: &Program, name: &str, value: &str, safety: Safety) -> Re
         .flags
         .iter()
         .filter(|flag| flag.name == name && flag.safety <= safety)
-        .any(|flag| flag.values.is_empty() || flag.values.iter().any(|allowed| allowed == value));
+        .any(|flag| flag.values.is_empty() || flag.values.iter().any(|allowed| fits(value, allowed)));
     if allowed { Ok(()) } else { Err(PlanFault::Level(format!("{name} {value}"), level(safety))) }
+}
+
+fn fits(value: &str, allowed: &str) -> bool {
+    match allowed.strip_suffix('*') {
+        Some(beginning) => value.starts_with(beginning),
+        None => value == allowed,
+    }
 }
 
 fn level(safety: Safety) -> &'static str {
@@ -201,7 +208,7 @@ mod tests {
         Descriptor::parse(
             r#"{"name":"x","version":"1","environment":{"set":["X_MODE"]},"programs":[{"name":"agent","words":["exec","-"],"flags":[
                 {"name":"-p"},{"name":"--resume","value":"one"},{"name":"--tools","value":"many"},{"name":"--yolo","safety":"danger"},
-                {"name":"--mode","value":"one","values":["plan","default"]},{"name":"--mode","value":"one","values":["edits"],"safety":"edit"}]}]}"#,
+                {"name":"--mode","value":"one","values":["plan","default"]},{"name":"--mode","value":"one","values":["edits"],"safety":"edit"},{"name":"-c","value":"one","values":["effort=*"]}]}]}"#,
         )
         .expect("valid")
     }
@@ -215,6 +222,7 @@ mod tests {
             stdin: vec![],
             keep_open: false,
             listens: false,
+            basic_auth: None,
             session: None,
             turn: None,
         }
@@ -226,7 +234,7 @@ mod tests {
 
     #[test]
     fn declared_flags_values_and_words_pass() {
-        for good in [&["exec", "-p", "--resume", "abc", "-"][..], &["--tools", "a", "b", "-p"], &["--resume=--x"], &["--mode", "plan"], &[]]
+        for good in [&["exec", "-p", "--resume", "abc", "-"][..], &["--tools", "a", "b", "-p"], &["--resume=--x"], &["--mode", "plan"], &["-c", "effort=high"], &[]]
         {
             assert!(verdict(good, Safety::Default).is_ok(), "{good:?}");
         }
@@ -244,6 +252,7 @@ mod tests {
             (&["--resume"], PlanFault::NoValue("--resume".into())),
             (&["--yolo"], PlanFault::Level("--yolo".into(), "default")),
             (&["--mode", "edits"], PlanFault::Level("--mode edits".into(), "default")),
+            (&["-c", "sandbox=off"], PlanFault::Level("-c sandbox=off".into(), "default")),
             (&["--mode=edits"], PlanFault::Level("--mode edits".into(), "default")),
             (&["-p=1"], PlanFault::Flag("-p=1".into())),
             (&["--"], PlanFault::Flag("--".into())),
@@ -290,7 +299,7 @@ mod tests {
                 for (index, argument) in checked.arguments.iter().enumerate() {
                     if argument.starts_with('-') && argument != "-" {
                         let name = argument.split('=').next().unwrap_or_default();
-                        prop_assert!(["-p", "--resume", "--tools", "--mode"].contains(&name), "{argument}");
+                        prop_assert!(["-p", "--resume", "--tools", "--mode", "-c"].contains(&name), "{argument}");
                     } else if !["exec", "-"].contains(&argument.as_str()) {
                         prop_assert!(index > 0 && checked.arguments[..index].iter().any(|earlier| earlier.starts_with("--")));
                     }

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::agent::descriptor::Sharing;
 use aetheel::backend::{AdmissionError, Engine, Inspection};
 use aetheel::config::Limits;
 use aetheel::turn::GuestFailure;
@@ -202,16 +201,13 @@ async fn a_backend_that_needs_more_memory_than_there_is_or_crashes_is_not_let_in
 }
 
 #[tokio::test]
-async fn a_descriptor_must_be_usable_constant_and_of_a_kind_the_host_has() {
+async fn a_descriptor_must_be_usable_and_constant() {
     let described = |descriptor| Wat { descriptor, ..Wat::new("mini", "1") };
     let error = refusal(described(serde_json::json!({ "name": "../etc" }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
     assert!(aetheel::plain::with_causes(&error).contains("`name` \"../etc\""), "{}", aetheel::plain::with_causes(&error));
     let error = refusal(described(serde_json::json!({ "programs": 7 }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
-    let error = refusal(described(serde_json::json!({ "sharing": "link" }))).await;
-    assert!(matches!(error, AdmissionError::Sharing(Sharing::Link)), "{error}");
-    assert!(error.to_string().contains("only supports `turn`"), "{error}");
 
     // The second description is one byte shorter.
     let mut fickle = Wat::new("fickle", "1");

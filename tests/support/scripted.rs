@@ -135,6 +135,7 @@ pub fn spawn(start: &StartTurn, arguments: &[&str]) -> Action {
         stdin,
         keep_open: false,
         listens: false,
+        basic_auth: None,
         session,
         turn,
     })

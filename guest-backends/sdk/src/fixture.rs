@@ -130,6 +130,7 @@ pub fn start(prompt: &str) -> StartTurn {
         native_id: None,
         fork: false,
         fresh_id: "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11".to_owned(),
+        one_shot: true,
         settings: Settings {
             model: None,
             safety: Safety::Danger,

@@ -203,6 +203,7 @@ pub fn spawn(program: &str, arguments: impl IntoIterator<Item = Value>, stdin: V
         stdin,
         keep_open: false,
         listens: false,
+        basic_auth: None,
         session: None,
         turn: None,
     }

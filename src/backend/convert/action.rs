@@ -26,7 +26,8 @@ variant!(wit::Action => agent::Action {
 });
 
 record!(wit::Variable => agent::Variable { name, value });
-record!(wit::Spawn => agent::Spawn { proc, program, arguments, environment, stdin, keep_open, listens, session, turn });
+record!(wit::BasicAuth => agent::BasicAuth { user, secret });
+record!(wit::Spawn => agent::Spawn { proc, program, arguments, environment, stdin, keep_open, listens, basic_auth, session, turn });
 record!(wit::Write => agent::Write { proc, body });
 record!(wit::Stop => agent::Stop { proc, signal, grace_ms });
 record!(wit::PutFile => agent::PutFile { name, body });

@@ -12,7 +12,7 @@ variant!(agent::Part => wit::Part { Text, Image, File; });
 variant!(agent::Decision => wit::Decision { Deny, Answers; AllowOnce, AllowAlways, DenyAndStop, Dismissed });
 variant!(agent::QueryKind => wit::QueryKind { Rename, DeleteSession, Raw; Health, Models, Sessions, Compact });
 variant!(agent::Command => wit::Command {
-    StartTurn, Steer, Interrupt, Answer, ChangeSettings, CloseSession, Query; Shutdown
+    StartTurn, Steer, Interrupt, Answer, CloseSession, Query; Shutdown
 });
 variant!(agent::Input => wit::Input {
     Command, Spawned, SpawnFailed, Line, Exited, HttpResponse, HttpFailed, StreamOpened, StreamEvent, StreamClosed, Timer;
@@ -20,11 +20,10 @@ variant!(agent::Input => wit::Input {
 
 record!(agent::Settings => wit::Settings { model, safety, mode, effort, system_prompt, allowed_tools, max_turns, options });
 record!(agent::Attachment => wit::Attachment { blob, name, media_type, size, path });
-record!(agent::StartTurn => wit::StartTurn { session, turn, cwd, native_id, fork, fresh_id, settings, parts });
+record!(agent::StartTurn => wit::StartTurn { session, turn, cwd, native_id, fork, fresh_id, one_shot, settings, parts });
 record!(agent::Steer => wit::Steer { session, turn, message, parts, delivery, fresh_id });
 record!(agent::TurnRef => wit::TurnRef { session, turn });
 record!(agent::Answer => wit::Answer { ask, decision });
-record!(agent::ChangeSettings => wit::ChangeSettings { session, settings });
 record!(agent::Query => wit::Query { query, session, kind });
 record!(agent::Spawned => wit::Spawned { proc, agent_version });
 record!(agent::SpawnFailed => wit::SpawnFailed { proc, message, not_found });
