@@ -100,18 +100,21 @@ impl Fixture {
 
     /// Compares actions with `actions.jsonl`, or writes it when `UPDATE_GOLDEN` is set.
     pub fn check(&self, actions: &[Action]) {
-        let now: String = actions.iter().map(|action| format!("{}\n", actions_json::action(action))).collect();
-        let path = self.folder.join("actions.jsonl");
-        if env::var_os("UPDATE_GOLDEN").is_some() {
-            fs::write(&path, now).unwrap();
-            return;
-        }
-        let golden = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}; write it with UPDATE_GOLDEN=1", path.display()));
-        for (number, (was, is)) in golden.lines().zip(now.lines()).enumerate() {
-            assert_eq!(was, is, "{}, line {}", path.display(), number + 1);
-        }
-        assert_eq!(golden.lines().count(), now.lines().count(), "{}: number of actions", path.display());
+        golden(&self.folder.join("actions.jsonl"), &actions.iter().map(actions_json::json).collect::<Vec<_>>());
     }
+}
+
+/// Compares a file of one JSON value a line, or writes it when `UPDATE_GOLDEN` is set.
+pub(crate) fn golden(path: &Path, now: &[serde_json::Value]) {
+    if env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(path, now.iter().map(|value| format!("{value}\n")).collect::<String>()).unwrap();
+        return;
+    }
+    let golden = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}; write it with UPDATE_GOLDEN=1", path.display()));
+    for (number, (was, is)) in golden.lines().zip(now).enumerate() {
+        assert_eq!(was, is.to_string(), "{}, line {}", path.display(), number + 1);
+    }
+    assert_eq!(golden.lines().count(), now.len(), "{}: number of lines", path.display());
 }
 
 /// One line of output of the process.
