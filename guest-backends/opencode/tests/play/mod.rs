@@ -6,6 +6,8 @@
 //! one made. What the recording has no request for is answered here where every server would answer the same.
 #![allow(clippy::unwrap_used, dead_code)] // every test file uses some of it
 
+pub mod said;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -112,7 +114,8 @@ impl Play {
         let input = TimedInput { at_ms: self.now, input };
         self.inputs.push(input.clone());
         self.backend.handle(input, &mut self.actions).expect("a backend does not give up over output");
-        for action in self.actions[seen..].to_vec() {
+        let done = self.actions[seen..].to_vec();
+        for action in done {
             match action {
                 Action::Spawn(spawn) => {
                     if spawn.listens {
@@ -141,6 +144,9 @@ impl Play {
         if number >= recorded {
             if key == "GET /global/health" {
                 self.reply(id, 200, r#"{"healthy":true,"version":"1.18.33"}"#);
+            } else if let Some(session) = key.strip_prefix("PATCH /session/ses_unknown") {
+                let error = json!({"name": "NotFoundError", "data": {"message": format!("Session not found: ses_unknown{session}")}});
+                self.reply(id, 404, &error.to_string());
             } else if let Some(session) = key.strip_prefix("PATCH /session/") {
                 self.reply(id, 200, &json!({"id": session, "title": "New session - then"}).to_string());
             }
