@@ -15,6 +15,7 @@ const LABEL: usize = 80;
 /// The model is told these words.
 const DENIED: &str = "The user denied this.";
 const DISMISSED: &str = "Nobody answered the request for permission. Go on without it.";
+const TOO_LARGE: &str = "Nobody could be asked for permission: the request is too large. Do it in smaller steps.";
 const UNANSWERED: &str = "Nobody answered the questions. Go on without the answers.";
 
 /// Open asks, and what was allowed for the session.
@@ -107,7 +108,11 @@ impl Asks {
         } else {
             open.always = always;
             let start = tool::start(tool_use, name, None, input);
-            let title = if start.title == start.native_name { start.title.clone() } else { format!("{name}: {}", start.title) };
+            // What it is about rather than what the model calls it.
+            let title = match &start.target {
+                Some(target) => format!("{name}: {}", one_line(target, TITLE)),
+                None => name.to_owned(),
+            };
             (title, AskKind::Permission(start))
         };
         let always_label = open.always.as_ref().map(|always| always.label.clone());
@@ -155,6 +160,12 @@ impl Asks {
 /// Returns the refusal of a request nobody can be asked about.
 pub(super) fn nobody(line: &Value) -> String {
     deny(&line["request_id"].to_string(), DISMISSED, false)
+}
+
+/// Returns the refusal of a request whose line was cut off, as far as it still says which.
+pub(super) fn unreadable(line: &str) -> Option<String> {
+    let (id, _) = line.strip_prefix(r#"{"type":"control_request","request_id":""#)?.split_once('"')?;
+    Some(deny(&json!(id).to_string(), TOO_LARGE, false))
 }
 
 /// Returns the answer to a request of an unknown kind.

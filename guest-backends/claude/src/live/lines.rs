@@ -25,7 +25,12 @@ impl Live {
             (Some("control_cancel_request"), _) => out.extend(self.asks.withdraw(message).map(Action::AskWithdrawn)),
             (Some("system"), Some("session_state_changed")) => self.state(message.text("state"), out),
             _ if text.is_empty() => {}
-            _ => self.said(parsed.as_ref(), text, line.truncated, out),
+            _ => {
+                if let Some(refusal) = asks::unreadable(text).filter(|_| parsed.is_none()) {
+                    self.tell(refusal, out);
+                }
+                self.said(parsed.as_ref(), text, line.truncated, out);
+            }
         }
     }
 

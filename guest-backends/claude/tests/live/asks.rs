@@ -1,10 +1,10 @@
 //! What people are asked, and what the agent is told of their decisions.
 
-use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Command, Decision, Outcome, ToolStatus};
+use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Command, Decision, Mode, Outcome, ToolStatus};
 use serde_json::{Value, json};
 
-use crate::told::ends;
-use crate::{Conversation, recorded, scenarios, turn};
+use crate::told::{ends, unrecognised};
+use crate::{Conversation, recorded, scenarios, turn, with};
 
 fn asks(play: &Conversation) -> Vec<&Ask> {
     play.actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect()
@@ -23,7 +23,7 @@ fn reply(decision: Decision) -> Value {
 fn a_permission_is_asked_for_with_the_tool_and_what_always_means() {
     let play = scenarios::asked("deny", Decision::Deny(None));
     let ask = asks(&play)[0];
-    assert_eq!(ask.title, "Bash: run a command");
+    assert_eq!(ask.title, "Bash: touch denied.txt");
     assert_eq!(ask.always_label.as_deref(), Some("Bash(touch denied.txt)"));
     let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
     assert_eq!((tool.kind.as_str(), tool.target.as_deref()), ("bash", Some("touch denied.txt")));
@@ -145,4 +145,46 @@ fn every_request_is_answered_also_outside_a_turn_and_of_unknown_kind() {
     let told = play.written_with("\"control_response\"");
     assert_eq!((&told[0]["response"]["request_id"], &told[0]["response"]["response"]["behavior"]), (&json!("a"), &json!("deny")));
     assert_eq!(told[1]["response"], json!({"subtype": "error", "request_id": "b", "error": "not supported"}));
+}
+
+#[test]
+fn a_request_that_is_cut_off_is_refused_and_told() {
+    let mut play = recorded("deny");
+    play.start(turn(1)).until_agent("requires_action").cut();
+    play.say(
+        r#"{"type":"control_request","request_id":"r-1","request":{"subtype":"can_use_tool","tool_name":"Write","input":{"content":"aa"#,
+    );
+    let told = play.written_with("\"control_response\"");
+    assert_eq!((&told[0]["response"]["request_id"], &told[0]["response"]["response"]["behavior"]), (&json!("r-1"), &json!("deny")));
+    assert_eq!(unrecognised(&play.actions).len(), 1);
+    assert_eq!(asks(&play).len(), 0);
+}
+
+/// A request for an edit, as the agent makes it in the mode it says it is in.
+fn edit(play: &mut Conversation, id: u32, mode: &str) {
+    play.say(&json!({"type": "system", "subtype": "status", "status": null, "permissionMode": mode}).to_string());
+    let suggestions = json!([{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]);
+    let request =
+        json!({"subtype": "can_use_tool", "tool_name": "Edit", "input": {}, "tool_use_id": "t", "permission_suggestions": suggestions});
+    play.say(&json!({"type": "control_request", "request_id": id.to_string(), "request": request}).to_string());
+}
+
+#[test]
+fn what_was_allowed_for_the_session_ends_with_another_mode() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut();
+    edit(&mut play, 1, "default");
+    play.command(Command::Answer(Answer { ask: 1, decision: Decision::AllowAlways }));
+    edit(&mut play, 2, "default");
+    assert_eq!(asks(&play).len(), 1);
+    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
+    play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    play.start(with(2, |settings| settings.mode = Mode::Plan));
+    let id = play.id_of("set_permission_mode").unwrap();
+    play.say(&format!(
+        r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{id},"response":{{"mode":"plan"}}}}}}"#
+    ));
+    edit(&mut play, 3, "plan");
+    assert_eq!(asks(&play).len(), 2, "it is asked about again");
+    assert_eq!(asks(&play)[1].always_label, None, "planning ends by a plan alone");
 }
