@@ -49,7 +49,8 @@ pub struct Claude {
     model: Option<String>,
     /// Claude Code's word for the last error it told.
     error: Option<String>,
-    denied: Vec<String>,
+    /// Tool uses that ended as denied or called off.
+    stopped: Vec<String>,
     /// Tool uses people refused when they were asked.
     refused: Vec<String>,
     answer: Answer,
@@ -286,8 +287,8 @@ impl Claude {
                     if end.status != ToolStatus::Ok && self.refused.iter().any(|refused| refused == id) {
                         end.status = ToolStatus::Denied;
                     }
-                    if end.status == ToolStatus::Denied {
-                        self.denied.push(id.to_owned());
+                    if matches!(end.status, ToolStatus::Denied | ToolStatus::Cancelled) {
+                        self.stopped.push(id.to_owned());
                     }
                     let ok = end.status == ToolStatus::Ok;
                     emit.tool_end(end);
@@ -303,8 +304,8 @@ impl Claude {
     fn result(&mut self, line: &Value, emit: &mut Emit) -> TurnResult {
         for denial in line.list("permission_denials") {
             let id = denial.text("tool_use_id").unwrap_or_default();
-            if !self.denied.iter().any(|denied| denied == id) {
-                self.denied.push(id.to_owned());
+            if !self.stopped.iter().any(|stopped| stopped == id) {
+                self.stopped.push(id.to_owned());
                 emit.tool_end(ToolEnd { id: id.to_owned(), status: ToolStatus::Denied, output: None, exit_code: None, diffs: Vec::new() });
             }
         }

@@ -33,7 +33,7 @@ enum Asked {
 /// What can be changed in a running process.
 #[derive(Clone, Debug, PartialEq)]
 enum Setting {
-    Model(Option<String>),
+    Model(String),
     Effort(Option<String>),
     Mode(&'static str),
 }
@@ -135,15 +135,15 @@ impl Agent {
             return Need::Patience;
         }
         let mode = plan::mode(settings);
-        let launch = self.stale || self.fixed != Some(Fixed::of(settings)) || (mode == plan::BYPASS && !self.may_bypass);
-        if launch {
+        // `set_model` without a name does not go back to what the environment says.
+        let no_model = settings.model.is_none() && self.model.is_some();
+        let more_rights = mode == plan::BYPASS && !self.may_bypass;
+        if self.stale || no_model || more_rights || self.fixed != Some(Fixed::of(settings)) {
             return Need::Restart;
         }
         let effort = plan::effort(settings).map(str::to_owned);
-        if self.model != settings.model {
-            // Without a name it is the agent's own default.
-            let body = settings.model.as_ref().map_or_else(|| json!({}), |model| json!({ "model": model }));
-            self.request(Asked::Setting(Setting::Model(settings.model.clone())), "set_model", body, out);
+        if let Some(model) = settings.model.as_ref().filter(|model| self.model.as_ref() != Some(model)) {
+            self.request(Asked::Setting(Setting::Model(model.clone())), "set_model", json!({ "model": model }), out);
         }
         if self.effort != effort {
             let body = json!({"settings": {"effortLevel": effort}});
@@ -201,7 +201,7 @@ impl Agent {
             }
             Asked::Setting(setting) => {
                 match setting {
-                    Setting::Model(model) => self.model = model,
+                    Setting::Model(model) => self.model = Some(model),
                     Setting::Effort(effort) => self.effort = effort,
                     Setting::Mode(mode) => {
                         self.stale |= response["response"].text("mode").is_some_and(|now| now != mode);

@@ -19,7 +19,10 @@ fn an_interrupt_reaches_the_agent_wherever_it_is() {
         assert_eq!(play.written_with("\"interrupt\"").len(), 1, "{name}");
         assert_eq!(play.outcomes(), [&Outcome::Interrupted], "{name}");
     }
-    assert_eq!(ends(&scenarios::interrupted("interrupt-tool").actions)[0].0, ToolStatus::Cancelled);
+    for name in ["interrupt-tool", "interrupt-ask"] {
+        let ended: Vec<ToolStatus> = ends(&scenarios::interrupted(name).actions).into_iter().map(|end| end.0).collect();
+        assert_eq!(ended, [ToolStatus::Cancelled], "{name}");
+    }
 }
 
 #[test]

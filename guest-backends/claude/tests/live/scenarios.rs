@@ -159,12 +159,14 @@ pub fn image() -> Conversation {
 }
 
 pub fn settings() -> Conversation {
+    let model = |name: &str| Some(name.to_owned());
     let second = with(2, |settings| {
-        settings.model = Some("claude-opus-4-5".to_owned());
+        settings.model = model("claude-opus-4-5");
         settings.effort = Some("low".to_owned());
         settings.mode = Mode::Plan;
     });
-    in_a_row("settings", [turn(1), second, turn(3)])
+    let sonnet = |number| with(number, |settings| settings.model = model("claude-sonnet-4-5"));
+    in_a_row("settings", [sonnet(1), second, sonnet(3)])
 }
 
 pub fn danger_and_back() -> Conversation {

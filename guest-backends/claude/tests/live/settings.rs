@@ -22,7 +22,7 @@ fn model_effort_and_mode_change_in_the_running_agent() {
             json!({"subtype": "set_model", "model": "claude-opus-4-5"}),
             json!({"subtype": "apply_flag_settings", "settings": {"effortLevel": "low"}}),
             json!({"subtype": "set_permission_mode", "mode": "plan"}),
-            json!({"subtype": "set_model"}),
+            json!({"subtype": "set_model", "model": "claude-sonnet-4-5"}),
             json!({"subtype": "apply_flag_settings", "settings": {"effortLevel": null}}),
             json!({"subtype": "set_permission_mode", "mode": "default"}),
         ]
@@ -84,14 +84,20 @@ fn another_system_prompt_starts_the_agent_anew_in_its_session_and_the_same_one_d
 }
 
 #[test]
-fn tools_and_the_limit_of_turns_are_flags() {
+fn tools_the_limit_of_turns_and_the_agents_own_model_need_a_new_process() {
     let tools: fn(&mut Settings) = |settings| settings.allowed_tools = vec!["Read".to_owned()];
     let limit: fn(&mut Settings) = |settings| settings.max_turns = Some(3);
-    for change in [tools, limit] {
+    let own_model: fn(&mut Settings) = |settings| settings.model = None;
+    for change in [tools, limit, own_model] {
         let mut play = recorded("two-turns");
-        play.start(turn(1));
+        let sonnet: fn(&mut Settings) = |settings| settings.model = Some("claude-sonnet-4-5".to_owned());
+        play.start(with(1, sonnet));
         play.until(is_done);
-        play.cut().start(with(2, change));
+        let changed = |settings: &mut Settings| {
+            sonnet(settings);
+            change(settings);
+        };
+        play.cut().start(with(2, changed));
         assert!(play.actions.contains(&Action::CloseStdin(1)));
     }
 }
