@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
 use super::veil::Veil;
 use super::{Answer, Inner, Reply, lock, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
+use crate::agent::{Ask, AskKey, Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
 use crate::event::Event;
 use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
-use crate::turn::recording::{FORMAT, Header};
-use crate::turn::{Backend, Ending, StopReason, TurnRequest, TurnResult};
+use crate::turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult};
 use crate::workspace::SessionId;
 
 impl Inner {
@@ -42,14 +41,13 @@ impl Inner {
         let binding = bindings.get(&event.lane, &name).await;
         let start = self.start(event, backend.descriptor(), binding.session).await;
         let requested = start.native_id.clone();
-        let header = self.header(event, id, &*backend);
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
-        let request = TurnRequest { id: id.to_owned(), backend, start, stop, recording: self.parts.recorder.begin(&header) };
-        let mut veil = Veil::new(&self.parts.redactor);
-        let mut show = |event: &AgentEventKind, transcript: &Transcript| veil.pass(event, |event| reply.update(event, transcript));
-        let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut show).await;
-        veil.lift(|event| reply.update(event, &result.transcript));
+        let (_steer, steers) = mpsc::unbounded_channel();
+        let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
+        let mut follower = Follower { veil: Veil::new(&self.parts.redactor), reply };
+        let result = crate::turn::run(request, &self.links, &mut follower).await;
+        follower.veil.lift(|event| follower.reply.update(event, &result.transcript));
         self.report(&name, &result);
         let notices = self.keep(event, &name, binding.epoch, requested.as_deref(), &result).await;
         let (text, notices) = self.remember(result.text.clone(), notices).await;
@@ -114,22 +112,6 @@ impl Inner {
         *known = warnings;
     }
 
-    fn header(&self, event: &Event, id: &str, backend: &dyn Backend) -> Header {
-        let (descriptor, generation) = (backend.descriptor(), backend.generation());
-        Header {
-            aetheel_recording: FORMAT,
-            turn: id.to_owned(),
-            event: event.sequence,
-            lane: event.lane.to_string(),
-            backend: descriptor.name.clone(),
-            backend_version: descriptor.version.clone(),
-            generation: generation.number,
-            digest: generation.digest.clone(),
-            agent_version: self.parts.host.agent_versions.get(&descriptor.name).cloned(),
-            started: jiff::Timestamp::now().to_string(),
-        }
-    }
-
     /// The log line of a turn's end, and of what its parser did not know.
     fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
@@ -178,6 +160,24 @@ impl Inner {
             }
         }
     }
+}
+
+/// Passes what happens in a turn on to its reply, without secrets.
+struct Follower<'a> {
+    veil: Veil<'a>,
+    reply: &'a mut dyn Reply,
+}
+
+impl Audience for Follower<'_> {
+    fn event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
+        self.veil.pass(event, |event| self.reply.update(event, transcript));
+    }
+
+    fn ask(&mut self, _ask: &Ask, answer: Answerer) {
+        drop(answer);
+    }
+
+    fn settled(&mut self, _ask: AskKey, _how: Settled) {}
 }
 
 fn plain_failure(backend: String, failure: String) -> Answer {
