@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::wit::{Action, Command, Exit, FailureKind, Query, QueryAnswer, QueryKind, QueryResult};
 
-use crate::{Conversation, launches, recorded, turn};
+use crate::{Conversation, launches, recorded, scenarios, turn};
 
 fn query(query: u32, kind: QueryKind) -> Command {
     Command::Query(Query { query, session: None, kind })
@@ -29,12 +29,11 @@ fn health_and_models_are_asked_of_a_process_of_their_own_where_none_runs() {
 
 #[test]
 fn a_running_agent_is_asked_for_a_sign_of_life() {
-    let mut play = recorded("sign-of-life");
-    play.start(turn(1)).until_host("mcp_status").command(query(1, QueryKind::Health));
-    assert!(answers(&play).is_empty());
-    play.finish();
-    assert!(matches!(&answers(&play)[0].answer, QueryResult::Health(_)));
-    assert_eq!(launches(&play).len(), 1);
+    let play = scenarios::sign_of_life();
+    assert_eq!(answers(&play).len(), 2);
+    assert!(answers(&play).iter().all(|answer| matches!(&answer.answer, QueryResult::Health(_))));
+    assert_eq!(play.written_with("mcp_status").len(), 1);
+    assert_eq!(launches(&play).len(), 2, "one to be asked before the turn, one for the conversation");
 }
 
 #[test]

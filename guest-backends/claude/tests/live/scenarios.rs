@@ -1,6 +1,8 @@
 //! What people did in each recorded conversation.
 
-use aetheel_backend_sdk::wit::{Action, Attachment, Command, Decision, Delivery, Mode, Part, Safety, StartTurn, Steer};
+use aetheel_backend_sdk::wit::{
+    Action, Attachment, Command, Decision, Delivery, Exit, Mode, Part, Query, QueryKind, Safety, StartTurn, Steer,
+};
 
 use crate::{Conversation, at, decide, is_done, recorded, turn, with};
 
@@ -31,7 +33,7 @@ pub fn all() -> Vec<(&'static str, Conversation)> {
     ];
     all.extend(more.into_iter().map(|(name, play)| (name, play())));
     all.extend([("resume", resumed("resume", false)), ("fork", resumed("fork", true)), ("danger-and-back", danger_and_back())]);
-    all.extend([("stdin-closed", stdin_closed())]);
+    all.extend([("stdin-closed", stdin_closed()), ("sign-of-life", sign_of_life())]);
     all
 }
 
@@ -206,3 +208,15 @@ pub fn stdin_closed() -> Conversation {
     play.command(Command::Shutdown).finish();
     play
 }
+
+/// The host asks how the agent is before it has one, and while it speaks.
+pub fn sign_of_life() -> Conversation {
+    let health = |query| Command::Query(Query { query, session: None, kind: QueryKind::Health });
+    let mut play = recorded("sign-of-life");
+    play.command(health(1)).until_agent("control_response").exit(Exit::Code(0));
+    play.start(turn(1)).say(HANDSHAKE).until_host("mcp_status").command(health(2)).finish();
+    play
+}
+
+/// The second process in `sign-of-life`, of which one is recorded.
+const HANDSHAKE: &str = r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1","response":{"models":[]}}}"#;
