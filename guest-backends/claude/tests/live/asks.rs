@@ -170,7 +170,7 @@ fn edit(play: &mut Conversation, id: u32, mode: &str) {
 }
 
 #[test]
-fn what_was_allowed_for_the_session_ends_with_another_mode() {
+fn what_was_allowed_for_the_session_does_not_end_the_planning() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut();
     edit(&mut play, 1, "default");
@@ -187,4 +187,15 @@ fn what_was_allowed_for_the_session_ends_with_another_mode() {
     edit(&mut play, 3, "plan");
     assert_eq!(asks(&play).len(), 2, "it is asked about again");
     assert_eq!(asks(&play)[1].always_label, None, "planning ends by a plan alone");
+}
+
+#[test]
+fn an_answer_after_the_end_of_its_turn_is_told_to_nobody() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut();
+    edit(&mut play, 1, "default");
+    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
+    play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    play.command(Command::Answer(Answer { ask: asks(&play)[0].ask, decision: Decision::AllowOnce }));
+    assert_eq!(replies(&play).len(), 0);
 }
