@@ -162,6 +162,8 @@ fn an_image_goes_along_as_a_blob_and_other_files_as_their_place() {
     assert_eq!(content[0]["text"], "What is \"this\"?");
     assert_eq!((&content[1]["source"]["media_type"], &content[1]["source"]["data"]), (&"image/png".into(), &"<base64 of 7>".into()));
     assert_eq!(content[2]["text"], "[Attached file: 8.bin (application/zip, 70 bytes) at /srv/files/8.bin]");
+    assert_eq!(content[3]["text"], "[Attached file: 9.bin (image/png, 4000000 bytes) at /srv/files/9.bin]", "more than the model takes");
+    assert_eq!(content[4]["text"], "[Attached file: 10.bin (image/tiff, 70 bytes) at /srv/files/10.bin]");
 }
 
 #[test]
@@ -199,10 +201,10 @@ fn another_conversation_gets_another_process() {
         let mut play = recorded("two-turns");
         play.start(turn(1));
         play.until(is_done);
-        let other = Some("0061b8a7-bf07-41ea-8307-9daebcb8137d".to_owned());
-        play.cut().start(StartTurn { session, native_id: other.clone(), ..turn(2) });
+        let other = "0061b8a7-bf07-41ea-8307-9daebcb8137d".to_owned();
+        play.cut().start(StartTurn { session, native_id: Some(other.clone()), ..turn(2) });
         assert!(play.actions.contains(&Action::CloseStdin(1)));
         play.exit(Exit::Code(0));
-        assert!(launches(&play)[1].contains(&other.unwrap()));
+        assert!(launches(&play)[1].contains(&other));
     }
 }
