@@ -62,12 +62,12 @@ pub fn survive<B: Backend>(inputs: Vec<Input>) -> Vec<Action> {
         run.feed(timed.input);
     }
     assert_eq!(apart, run.actions, "what was done before changes what is done");
+    // What runs dies, and whatever is started after that fails.
     loop {
-        // Whatever it starts again fails from here on.
-        if let Some(&proc) = run.weather.asked.first() {
-            run.feed(Input::SpawnFailed(SpawnFailed { proc, message: "no more".to_owned(), not_found: false }));
-        } else if let Some(&proc) = run.weather.running.first() {
+        if let Some(&proc) = run.weather.running.first() {
             run.feed(Input::Exited(Exited { proc, how: Exit::Signal(9), stderr_tail: String::new() }));
+        } else if let Some(&proc) = run.weather.asked.first() {
+            run.feed(Input::SpawnFailed(SpawnFailed { proc, message: "no more".to_owned(), not_found: false }));
         } else {
             break;
         }
