@@ -52,9 +52,9 @@ impl Answer {
         }
     }
 
-    /// A message was told whole; this is all its text, none where it only uses tools.
-    pub(crate) fn message(&mut self, text: String) {
-        self.last = Some(text).filter(|text| !text.is_empty());
+    /// A message was told whole; this is all its text, none where it uses tools and is not the last word.
+    pub(crate) fn message(&mut self, text: Option<String>) {
+        self.last = text.filter(|text| !text.is_empty());
     }
 
     /// The message is taken back: the model is asked again, maybe under the same id.

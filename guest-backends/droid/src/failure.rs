@@ -36,7 +36,8 @@ fn kind(status: Option<u32>, message: &str) -> FailureKind {
         Some(429) => FailureKind::RateLimited,
         Some(400..=499) => FailureKind::BadRequest,
         Some(500..) => FailureKind::Overloaded,
-        _ if has(&["invalid model", "unknown model", "model not "]) => FailureKind::ModelNotFound,
+        // An unknown model is told with a list of all there are, of which only the end may be left.
+        _ if has(&["invalid model", "unknown model", "model not ", "available custom models"]) => FailureKind::ModelNotFound,
         _ if has(&["content moderation", "insufficient permission"]) => FailureKind::Refused,
         _ if has(&["api key", "api_key", "authenticat", "not logged in", "log in"]) => FailureKind::Authentication,
         _ if has(&["connection error", "timed out", "overloaded"]) => FailureKind::Overloaded,

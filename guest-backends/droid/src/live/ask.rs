@@ -36,10 +36,10 @@ impl Live {
         if self.asks.values().any(|ask| ask.id == id) {
             return;
         }
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.is_prompted() && !turn.interrupted) else {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.prompted && !turn.interrupted) else {
             return self.calls.result(self.proc, id, CANCEL, out);
         };
-        turn.heard();
+        turn.heard = true;
         let (title, kind, always, wants) = match method {
             "droid.request_permission" => {
                 if turn.allows(params) {
@@ -195,7 +195,7 @@ fn questions(params: &Json) -> (String, AskKind, Option<String>, Wants) {
     (title, AskKind::Questions(questions), None, wants)
 }
 
-/// Says why a turn ended without an answer.
+/// Says why a turn ended there.
 pub(super) fn explain_refusal(emit: &mut Emit) {
     emit.notice("Droid ends its turn when something is refused");
 }

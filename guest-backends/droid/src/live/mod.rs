@@ -1,10 +1,11 @@
 //! A long-lived `droid exec`, spoken to in JSON-RPC over its stdio: one session, many turns.
 //!
 //! [`Live::advance`] is the heart: whenever something changed, it does the next thing a waiting turn needs: start Droid,
-//! open the session, put the settings, hand over the prompt. The rest is what Droid says while the turn runs ([`turn`])
+//! open the session, put the settings, hand over the prompt. The rest is what Droid says while the turn runs ([`notes`])
 //! and asks ([`ask`]).
 
 mod ask;
+mod notes;
 mod open;
 mod query;
 mod turn;
@@ -91,6 +92,8 @@ pub struct Live {
     last_ask: u32,
     /// Questions of the host that wait for Droid.
     queries: Vec<Query>,
+    /// The host wants Droid to go for good.
+    closing: bool,
 }
 
 impl Default for Live {
@@ -109,6 +112,7 @@ impl Default for Live {
             asks: BTreeMap::new(),
             last_ask: 0,
             queries: Vec::new(),
+            closing: false,
         }
     }
 }
@@ -145,7 +149,10 @@ impl Live {
             Command::Interrupt(turn) => self.interrupt(turn, out),
             Command::Answer(answer) => self.answer(answer, out),
             Command::Query(query) => self.query(query, out),
-            Command::CloseSession(_) | Command::Shutdown => self.leave(out),
+            Command::CloseSession(_) | Command::Shutdown => {
+                self.closing = true;
+                self.leave(out);
+            }
         }
     }
 
@@ -168,6 +175,7 @@ impl Live {
             self.resume = start.native_id.clone().map(|id| (id, start.fork));
         }
         self.session = start.session;
+        self.closing = false;
         self.turn = Some(Turn::new(start));
         self.advance(out);
     }
@@ -273,7 +281,7 @@ impl Live {
     fn stray(&mut self, stray: &Json, out: &mut Vec<Action>) {
         let Some(message) = stray["error"].text("message") else { return };
         match self.turn.as_mut() {
-            Some(turn) if turn.is_prompted() && !turn.is_heard() => {
+            Some(turn) if turn.prompted && !turn.heard => {
                 let outcome = Outcome::Failed(failure(FailureKind::Protocol, message));
                 self.end(outcome, None, out);
             }
@@ -315,7 +323,7 @@ impl Live {
         for query in waiting {
             query::answer_failed(query, gone.clone(), out);
         }
-        if asked_to && self.turn.as_ref().is_none_or(Turn::waits) {
+        if asked_to && !self.closing && self.turn.as_ref().is_some_and(Turn::waits) {
             // Left to come back with other flags.
             return self.advance(out);
         }

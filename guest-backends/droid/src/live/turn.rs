@@ -1,4 +1,4 @@
-//! A turn from its prompt to `agent_turn_completed`, and what Droid says in between.
+//! A turn from its prompt to `agent_turn_completed`, and what people may do to it meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::rpc::Calls;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Delivery, EventKind, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings, StartTurn, Steer, SteerOutcome,
-    Steered, TurnRef, Usage,
+    Action, Chunk, Delivery, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings, StartTurn, Steer, SteerOutcome, Steered,
+    TurnRef, Usage,
 };
 use serde_json::json;
 
 use super::{Call, Live, ask};
-use crate::answer::{Answer, Holds};
+use crate::answer::Answer;
 use crate::failure::{self, Reason, failure};
 use crate::{plan, tool, usage};
 
@@ -27,23 +27,23 @@ pub(super) struct Turn {
     pub(super) usage: Option<Usage>,
     parts: Vec<Part>,
     /// The prompt was handed over.
-    prompted: bool,
+    pub(super) prompted: bool,
     /// Droid did something about it.
-    heard: bool,
+    pub(super) heard: bool,
     /// Droid repeats what people say when the model gets it: first the prompt, then what was steered.
-    echoed: bool,
+    pub(super) echoed: bool,
     /// Messages steered in that the model has not got yet.
-    steers: Vec<u32>,
-    answer: Answer,
+    pub(super) steers: Vec<u32>,
+    pub(super) answer: Answer,
     tools: BTreeMap<String, Tool>,
     /// Tools of the message that is being written.
-    announced: Vec<String>,
-    error: Option<String>,
+    pub(super) announced: Vec<String>,
+    pub(super) error: Option<String>,
     /// Somebody refused something; and wants the turn to end.
     refused: bool,
     stop: bool,
     /// How Droid ended it, while a steered message makes it go on.
-    over: Option<(Reason, String)>,
+    pub(super) over: Option<(Reason, String)>,
 }
 
 #[derive(Debug, Default)]
@@ -81,18 +81,6 @@ impl Turn {
     /// Whether the prompt is still to be handed over.
     pub(super) fn waits(&self) -> bool {
         !self.prompted
-    }
-
-    pub(super) fn is_prompted(&self) -> bool {
-        self.prompted
-    }
-
-    pub(super) fn is_heard(&self) -> bool {
-        self.heard
-    }
-
-    pub(super) fn heard(&mut self) {
-        self.heard = true;
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -179,154 +167,8 @@ impl Live {
         self.calls.request(self.proc, "droid.interrupt_session", "{}", Call::Interrupt, out);
     }
 
-    pub(super) fn notified(&mut self, params: &Json, raw: &str, out: &mut Vec<Action>) {
-        let note = &params["notification"];
-        let text = |key| note.text(key).unwrap_or_default();
-        // Sub-agents have sessions of their own; their results come with the tool.
-        if let (Some(of), Some(native)) = (params.text("sessionId"), self.native.as_deref())
-            && of != native
-        {
-            return;
-        }
-        match text("type") {
-            "settings_updated" => return self.settings_updated(&note["settings"], out),
-            "permission_resolved" => return self.resolved(text("requestId"), out),
-            _ => {}
-        }
-        // Droid may be busy with what nobody asked for here, or tell of a turn that is over.
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.prompted) else { return };
-        let mut emit = Emit::new(turn.key, out);
-        match text("type") {
-            "assistant_text_delta" | "thinking_text_delta" => {
-                turn.heard = true;
-                let holds = if text("type") == "assistant_text_delta" { Holds::Text } else { Holds::Thinking };
-                let index = note.count("blockIndex").unwrap_or_default();
-                turn.answer.more(text("messageId"), index, holds, text("textDelta"), &mut emit);
-            }
-            "create_message" => return self.message(note, raw, out),
-            "assistant_message_retracted" => {
-                turn.answer.retract(text("messageId"), &mut emit);
-                for id in std::mem::take(&mut turn.announced) {
-                    turn.tool_end(&id, true, "Tool execution cancelled: asked again".to_owned(), &mut emit);
-                }
-            }
-            "tool_call" => {
-                turn.heard = true;
-                let used = &note["toolUse"];
-                turn.announced.push(used.text("id").unwrap_or_default().to_owned());
-                turn.tool_start(used, &mut emit);
-            }
-            "tool_result" => {
-                let (id, output) = (text("toolUseId"), tool::text(&note["content"]));
-                turn.tool_end(id, note.is_true("isError"), output, &mut emit);
-            }
-            "tool_progress_update" => turn.progress(text("toolUseId"), &note["update"], &mut emit),
-            "llm_retry" => {
-                turn.heard = true;
-                let reason = text("reason");
-                let attempt = note.count("attempt").unwrap_or_default();
-                emit.retry(failure::of_retry(reason), format!("{} (attempt {attempt})", reason.replace('_', " ")), None);
-            }
-            "error" => {
-                turn.heard = true;
-                turn.error = Some(text("message").to_owned());
-            }
-            "session_title_updated" => emit.event(EventKind::Title(text("title").to_owned())),
-            "session_compacted" => emit.notice("Droid shortened the conversation"),
-            "mcp_auth_required" => emit.notice(format!("the MCP server {} wants a sign-in: {}", text("serverName"), text("authUrl"))),
-            "queued_messages_discarded" => {
-                if !turn.steers.is_empty() {
-                    let message = turn.steers.remove(0);
-                    emit.action(steered(message, SteerOutcome::Dropped));
-                    if turn.is_over() {
-                        return self.complete(out);
-                    }
-                }
-            }
-            "agent_turn_completed" => return self.completed(note, raw, out),
-            // What it waits for is told by what it says; tokens are told at the end of the turn.
-            "droid_working_state_changed"
-            | "assistant_text_complete"
-            | "thinking_text_complete"
-            | "tool_execution_phase_changed"
-            | "tool_execution_heartbeat"
-            | "session_token_usage_changed"
-            | "session_working_directory_changed"
-            | "structured_output"
-            | "child_session_available"
-            | "hook_execution_started"
-            | "hook_execution_completed"
-            | "loop_state_changed"
-            | "mcp_status_changed"
-            | "mcp_auth_completed" => {}
-            kind => emit.unrecognised(format!("notification {kind:?}"), Some("params.notification.type".to_owned()), raw),
-        }
-    }
-
-    /// Droid left its planning mode by itself, once the plan was approved.
-    fn settings_updated(&mut self, settings: &Json, out: &mut Vec<Action>) {
-        let (Some(put), Some(mode)) = (&mut self.put, settings.text("interactionMode")) else { return };
-        if put.mode == mode {
-            return;
-        }
-        mode.clone_into(&mut put.mode);
-        if let Some(turn) = self.turn.as_ref().filter(|turn| turn.prompted) {
-            let mode = if mode == "spec" { "plan" } else { "build" };
-            Emit::new(turn.key, out).event(EventKind::Mode(mode.to_owned()));
-        }
-    }
-
-    /// A whole message: of the model, of people (an echo), or of Droid itself.
-    fn message(&mut self, note: &Json, raw: &str, out: &mut Vec<Action>) {
-        let Some(turn) = &mut self.turn else { return };
-        let mut emit = Emit::new(turn.key, out);
-        let message = &note["message"];
-        match (message.text("role"), message.text("visibility")) {
-            (Some("user"), None) if note.text("requestId").is_some() => {
-                turn.heard = true;
-                if std::mem::replace(&mut turn.echoed, true) && !turn.steers.is_empty() {
-                    let message = turn.steers.remove(0);
-                    turn.over = None;
-                    emit.action(steered(message, SteerOutcome::Injected));
-                }
-            }
-            // What only the model sees; and what people see of an error, which `error` tells too.
-            (Some("user" | "system" | "tool"), _) => {}
-            (Some("assistant"), _) => {
-                turn.heard = true;
-                turn.announced.clear();
-                let id = message.text("id").unwrap_or_default();
-                let mut said = String::new();
-                for (at, block) in message.list("content").iter().enumerate() {
-                    let index = u32::try_from(at).unwrap_or(u32::MAX);
-                    match block.text("type") {
-                        Some("text") => {
-                            let text = block.text("text").unwrap_or_default();
-                            said.push_str(text);
-                            turn.answer.whole(id, index, Holds::Text, text, &mut emit);
-                        }
-                        Some("thinking") => {
-                            turn.answer.whole(id, index, Holds::Thinking, block.text("thinking").unwrap_or_default(), &mut emit);
-                        }
-                        Some("redacted_thinking" | "image") => {}
-                        Some("tool_use") => turn.tool_start(block, &mut emit),
-                        kind => {
-                            let path = format!("params.notification.message.content[{at}].type");
-                            emit.unrecognised(format!("content block {:?}", kind.unwrap_or_default()), Some(path), raw);
-                        }
-                    }
-                }
-                turn.answer.message(said);
-            }
-            (role, _) => {
-                let path = "params.notification.message.role".to_owned();
-                emit.unrecognised(format!("message of {:?}", role.unwrap_or_default()), Some(path), raw);
-            }
-        }
-    }
-
     /// Droid is done with the turn, or with the part of it before a steered message.
-    fn completed(&mut self, note: &Json, raw: &str, out: &mut Vec<Action>) {
+    pub(super) fn completed(&mut self, note: &Json, raw: &str, out: &mut Vec<Action>) {
         let Some(turn) = &mut self.turn else { return };
         if let Some(more) = usage::of_turn(note) {
             match &mut turn.usage {
@@ -362,7 +204,7 @@ impl Live {
             Reason::Unknown => Outcome::Failed(failure::of_reason(FailureKind::Other, &word, error.as_deref())),
         };
         let text = if outcome == Outcome::Completed { turn.answer.last() } else { None };
-        if outcome == Outcome::Completed && turn.refused && text.is_none() {
+        if outcome == Outcome::Completed && turn.refused {
             ask::explain_refusal(&mut Emit::new(turn.key, out));
         }
         self.end(outcome, text, out);
@@ -371,7 +213,7 @@ impl Live {
 
 impl Turn {
     /// A tool is announced with an empty input, then told with it, twice.
-    fn tool_start(&mut self, used: &Json, emit: &mut Emit) {
+    pub(super) fn tool_start(&mut self, used: &Json, emit: &mut Emit) {
         let (id, name, input) = (used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
         let empty = input.as_object().is_none_or(aetheel_backend_sdk::json::Object::is_empty);
         let known = self.tools.get(id);
@@ -386,7 +228,7 @@ impl Turn {
     }
 
     /// A result may come twice when a turn is interrupted.
-    fn tool_end(&mut self, id: &str, is_error: bool, output: String, emit: &mut Emit) {
+    pub(super) fn tool_end(&mut self, id: &str, is_error: bool, output: String, emit: &mut Emit) {
         let tool = self.tools.entry(id.to_owned()).or_default();
         if std::mem::replace(&mut tool.ended, true) {
             return;
@@ -395,7 +237,7 @@ impl Turn {
         emit.tool_end(end);
     }
 
-    fn progress(&mut self, id: &str, update: &Json, emit: &mut Emit) {
+    pub(super) fn progress(&mut self, id: &str, update: &Json, emit: &mut Emit) {
         if self.tools.get(id).is_some_and(|tool| tool.ended) {
             return;
         }
