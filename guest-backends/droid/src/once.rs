@@ -86,9 +86,10 @@ impl Agent for Once {
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
-        // With its service out of reach, Droid says nothing at all about a session it does not know.
+        // Droid exits without a word when it cannot load a session; 0.225.2 with `FACTORY_AIRGAP_ENABLED` loads none this
+        // way, known or not.
         if !self.started && self.resumed.is_some() && stderr.is_empty() {
-            return failure::failure(FailureKind::SessionUnknown, "Droid does not know the session");
+            return failure::failure(FailureKind::SessionUnknown, "Droid could not load the session");
         }
         match self.error.take() {
             Some(error) => failure::of_model(&error),

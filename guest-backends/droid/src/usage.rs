@@ -10,7 +10,8 @@ pub(crate) fn of_turn(completed: &Value) -> Option<Usage> {
     if let Some(child) = completed.get("childTokenUsage") {
         add(&mut sum, &tokens(child, "inputTokens", "cacheCreationTokens", "cacheReadTokens", "outputTokens", "thinkingTokens"));
     }
-    Some(sum)
+    // A turn that was cut short tells nothing.
+    Some(sum).filter(|sum| sum.input > 0 || sum.cached > 0 || sum.output > 0)
 }
 
 /// Returns what a `completion` says. Of a resumed session that is the sum over all its turns, not this one's.

@@ -60,6 +60,22 @@ fn always_is_the_option_that_droid_names_and_lasts_into_the_next_turn() {
 }
 
 #[test]
+fn a_lower_safety_takes_back_what_was_always_allowed() {
+    let mut play = play("live-hello");
+    play.start(live("Hello")).until(|action| matches!(action, Action::TurnDone(_)));
+    let mut second = turn(2, "Write");
+    second.settings.safety = Safety::Edit;
+    let request = json!({"type": "request", "id": "x", "method": "droid.request_permission", "params": {
+        "toolUses": [], "options": [{"value": "proceed_always", "label": "Always"}]}});
+    play.cut().start(second).say(&request.to_string());
+    answer(&mut play, 1, Decision::AllowAlways);
+    play.say(&note(&json!({"type": "agent_turn_completed", "reason": "completed"})));
+    play.start(turn(3, "more"));
+    assert_eq!(play.written_with("update_session_settings")[0]["params"], json!({"autonomyLevel": "off"}));
+    assert_eq!(play.written_with("add_user_message").len(), 2, "it waits until that is in force");
+}
+
+#[test]
 fn always_without_such_an_option_is_once() {
     let mut play = asked("live-allow-once");
     play.cut().say(

@@ -98,7 +98,7 @@ fn an_error_is_told_by_its_kind_and_in_the_words_of_the_service() {
         ("bad-flag", FailureKind::BadRequest, "unknown option"),
         ("sys-append-missing", FailureKind::Other, "Failed to read"),
         // And this one nothing at all.
-        ("resume-unknown", FailureKind::SessionUnknown, "does not know the session"),
+        ("resume-unknown", FailureKind::SessionUnknown, "could not load the session"),
     ] {
         let (found, message) = failure(name);
         assert_eq!(found, kind, "{name}: {message}");

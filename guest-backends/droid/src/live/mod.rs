@@ -207,6 +207,9 @@ impl Live {
         if let Some(params) = wanted.change_from(self.put.as_ref()) {
             return self.calls.request(self.proc, "droid.update_session_settings", &params, Call::Settings(wanted), out);
         }
+        if let Some(put) = &mut self.put {
+            put.safety = wanted.safety;
+        }
         if !turn.told_session {
             turn.told_session = true;
             let model = self.put.as_ref().and_then(|put| put.model.clone());
@@ -232,7 +235,7 @@ impl Live {
             keep_open: true,
             listens: false,
             basic_auth: None,
-            session: turn.map(|turn| turn.session),
+            session: turn.map(|turn| turn.session).or(self.queries.iter().find_map(|query| query.session)),
             turn: turn.map(|turn| turn.turn),
         }));
     }

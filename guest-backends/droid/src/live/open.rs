@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::wit::{Action, FailureKind, Mode, Outcome, Settings, SteerOutcome};
+use aetheel_backend_sdk::wit::{Action, FailureKind, Mode, Outcome, Safety, Settings, SteerOutcome};
 use serde_json::{Map, Value, json};
 
 use super::{Call, Live, query, turn};
@@ -20,6 +20,8 @@ pub(super) struct Put {
     pub(super) mode: String,
     level: String,
     tools: Vec<String>,
+    /// The level it was put for; none: Droid told it.
+    pub(super) safety: Option<Safety>,
 }
 
 impl Put {
@@ -37,6 +39,7 @@ impl Put {
             // in the working directory are allowed in `ask`, everything by a flag.
             level: "off".to_owned(),
             tools,
+            safety: Some(settings.safety),
         }
     }
 
@@ -50,6 +53,7 @@ impl Put {
             mode: text("interactionMode").unwrap_or_default(),
             level: text("autonomyLevel").unwrap_or_default(),
             tools,
+            safety: None,
         }
     }
 
@@ -71,7 +75,9 @@ impl Put {
         set("modelId", json!(self.model), now.map(|now| json!(now.model)));
         set("reasoningEffort", json!(self.effort), now.map(|now| json!(now.effort)));
         set("interactionMode", json!(self.mode), now.map(|now| json!(now.mode)));
-        set("autonomyLevel", json!(self.level), now.map(|now| json!(now.level)));
+        // What people allowed for the session raised it, in Droid alone; a lower level takes that back.
+        let lowered = |now: &&Self| now.safety > self.safety;
+        set("autonomyLevel", json!(self.level), now.filter(|now| !lowered(now)).map(|now| json!(now.level)));
         set("restrictToolIds", json!(self.tools), now.map(|now| json!(now.tools)));
         (!params.is_empty()).then(|| Value::Object(params).to_string())
     }
@@ -168,6 +174,7 @@ impl Live {
             mode: told.mode,
             level: told.level,
             tools: wanted.tools,
+            safety: wanted.safety,
         });
     }
 
