@@ -2,8 +2,8 @@
 //! ([`Once`]).
 //!
 //! Made and tested against OpenCode 1.18.33; `tests/fixtures/opencode` holds what it really said. Owns its HTTP requests,
-//! its server-sent events, its flags and what it calls its tools and permissions; sends nothing itself. `tests/live.rs`
-//! pins the dialogue with the server, `tests/once.rs` that with single runs, `tests/storms.rs` that strange output is
+//! its server-sent events, its flags and what it calls its tools and permissions; sends nothing itself. `tests/live.rs`,
+//! `asks.rs` and `ends.rs` pin the dialogue with the server, `once.rs` single runs, `storms.rs` that strange output is
 //! told, not dropped, and never ends a link.
 
 mod failure;

@@ -4,10 +4,10 @@
 mod play;
 
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Decision, EventKind, Exit, Outcome, QueryKind, QueryResult, StartTurn, ToolStatus, Value as Argument,
+    Action, AskKind, Decision, EventKind, Exit, Outcome, QueryKind, QueryResult, Safety, StartTurn, ToolStatus, Value as Argument,
 };
-use play::Play;
 use play::said::*;
+use play::{Play, turn};
 use serde_json::json;
 
 #[test]
@@ -61,6 +61,24 @@ fn always_holds_for_the_session_and_no_other() {
     );
     assert_eq!(play.asks().len(), 4);
     assert_eq!(play.asks()[3].session, 2);
+}
+
+#[test]
+fn always_holds_no_longer_when_the_level_changes() {
+    let mut play = prompted(at(Safety::Edit, turn(1, "hi")));
+    busy(&mut play);
+    asked(&mut play, "per_1", "bash");
+    let first = play.asks()[0].ask;
+    play.answer_ask(first, Decision::AllowAlways);
+    idle(says(&mut play, "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
+    for (number, start) in [(2, at(Safety::Edit, turn(2, "hi"))), (3, plain(3))] {
+        play.start(start).answer("prompt_async", 204, "");
+        busy(&mut play);
+        asked(&mut play, &format!("per_{number}"), "bash");
+        idle(says(&mut play, &format!("msg_{number}"), json!({"type": "text", "id": format!("prt_{number}"), "text": "ok"})));
+    }
+    let turns: Vec<u32> = play.asks().iter().map(|ask| ask.turn).collect();
+    assert_eq!(turns, [1, 3]);
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn every_recorded_run_becomes_what_is_written_beside_it() {
         let actions = run::<Backend>(turn(&fixture), fixture.inputs());
         done(&actions);
         assert!(!events(&actions).iter().any(|event| matches!(event, EventKind::Unrecognised(_))), "{}", fixture.name());
-        fixture.check(&actions);
+        fixture.check_with_inputs(turn(&fixture), fixture.inputs(), &actions);
     }
 }
 

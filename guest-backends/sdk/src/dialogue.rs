@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::Backend;
-use crate::fixture::golden;
+use crate::fixture::{check_inputs, golden};
 use crate::wit::{Action, Chunk, Command, Exit, Exited, Input, Line, Outcome, Pipe, SpawnFailed, Spawned, StartTurn, TimedInput, TurnDone};
 
 /// What a line says of itself as half of a call.
@@ -341,8 +341,7 @@ impl<B: Backend> Play<B> {
 /// Compares `inputs.jsonl` and `actions.jsonl` in a folder with what a backend was told and did, or writes them, see
 /// [`Play::check`].
 pub fn check(folder: &Path, inputs: &[TimedInput], actions: &[Action]) {
-    let inputs = inputs.iter().map(|input| serde_json::json!({"t": input.at_ms, "in": crate::actions_json::json(&input.input)}));
-    golden(&folder.join("inputs.jsonl"), &inputs.collect::<Vec<_>>());
+    check_inputs(folder, inputs);
     golden(&folder.join("actions.jsonl"), &actions.iter().map(crate::actions_json::json).collect::<Vec<_>>());
 }
 

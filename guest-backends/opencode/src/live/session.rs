@@ -27,6 +27,8 @@ pub(crate) struct Session {
     reported: bool,
     /// The permission rules the server has for it.
     rules: Option<String>,
+    /// Those of the last turn.
+    level: Option<String>,
     /// The model that answered last.
     pub(crate) model: Option<Model>,
     /// Whether a model was ever chosen for it: the server keeps the last one.
@@ -60,6 +62,7 @@ impl Session {
             stage: Stage::Unknown,
             reported: false,
             rules: None,
+            level: None,
             model: None,
             chosen: false,
             title: None,
@@ -72,7 +75,7 @@ impl Session {
 
     /// A session that was taken over.
     pub(crate) fn saved(key: u32, cwd: String, native: String, rules: Option<String>, chosen: bool) -> Self {
-        Self { cwd, native: Some(native), stage: Stage::Ready, reported: true, rules, chosen, ..Self::new(key) }
+        Self { cwd, native: Some(native), stage: Stage::Ready, reported: true, level: rules.clone(), rules, chosen, ..Self::new(key) }
     }
 
     /// What is worth saving.
@@ -94,6 +97,11 @@ impl Session {
             }
         } else if native_id.is_some() && native_id != self.native {
             *self = Self { cwd: cwd.clone(), native: native_id, ..Self::new(self.key) };
+        }
+        let level = safety::of_session(&start.settings);
+        // What was allowed for good was so at another level.
+        if self.level.replace(level) != self.level {
+            self.allowed.clear();
         }
         self.turn = Some(Turn::new(start));
     }
