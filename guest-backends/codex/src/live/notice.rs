@@ -123,6 +123,8 @@ impl Live {
             }
         } else if life == Life::Completed && tool::name(item) == "agent_message" {
             self.child_said(params, item.text("text").unwrap_or_default(), out);
+        } else if life == Life::Completed && tool::name(item) == "context_compaction" {
+            self.forget_told(params);
         }
     }
 

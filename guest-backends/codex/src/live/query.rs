@@ -61,9 +61,10 @@ fn failure(kind: FailureKind, message: &str) -> Failure {
 fn health(account: &Value) -> QueryResult {
     match account["account"].text("type") {
         Some(kind) => QueryResult::Health(format!("Codex answers, signed in ({kind})")),
-        None if account.is_true("requiresOpenaiAuth") => {
-            QueryResult::Failed(failure(FailureKind::Authentication, "Codex answers, but is not signed in: run `codex login`"))
-        }
+        None if account.is_true("requiresOpenaiAuth") => QueryResult::Failed(failure(
+            FailureKind::Authentication,
+            "Codex answers, but is not signed in: run `codex login --with-api-key`; CODEX_API_KEY is for one-shot runs alone",
+        )),
         None => QueryResult::Health("Codex answers; its model provider needs no sign-in".to_owned()),
     }
 }

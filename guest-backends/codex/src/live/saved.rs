@@ -56,7 +56,7 @@ fn session(saved: &Value) -> Option<Session> {
         cwd: text("cwd")?,
         model: text("model"),
         effort: text("effort"),
-        plan: saved["plan"].as_bool(),
+        plan: saved["plan"].as_bool()?,
     };
     let id = NativeId::parse(saved.text("id")?)?;
     Some(Session::with(Thread { id, reported: text("reported")?, in_force, model: text("own-model"), effort: text("own-effort") }))

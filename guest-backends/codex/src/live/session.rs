@@ -178,7 +178,7 @@ impl Live {
             let params = wire::open(&start.settings, &start.cwd, asked.as_ref().map(|asked| asked.thread.as_str()));
             self.calls.request(proc, method, &params.to_string(), Call::Open(key, turn.turn), out);
             // Said with the first turn only, so that what it goes back to is known.
-            let in_force = InForce { model: None, effort: None, plan: asked.is_none().then_some(false), ..wanted };
+            let in_force = InForce { model: None, effort: None, plan: asked.as_ref().is_some_and(|asked| asked.plan), ..wanted };
             session.opening = Some((asked, start.fork, in_force, prompt::instructions(&start.settings).1));
             // It continues in the copy.
             start.fork = false;
@@ -197,7 +197,7 @@ impl Live {
                 let own = |key: &str| result.text(key).map(str::to_owned);
                 let id = match &asked {
                     None => NativeId { told: Some(told), ..NativeId::bare(found) },
-                    Some(asked) => NativeId { told: asked.told, ..NativeId::bare(found) },
+                    Some(asked) => NativeId { told: asked.told, plan: asked.plan, ..NativeId::bare(found) },
                 };
                 let mut thread = Thread { id, reported: String::new(), in_force, model: own("model"), effort: own("reasoningEffort") };
                 thread.report(key, result["thread"].text("name").map(str::to_owned), out);
@@ -207,7 +207,7 @@ impl Live {
                 {
                     turn.emit(out).notice("Codex could not continue the conversation and began a new one.");
                     if let Some(thread) = &mut session.thread {
-                        thread.id.told = None;
+                        (thread.id.told, thread.id.plan, thread.in_force.plan) = (None, false, false);
                     }
                 }
             }
@@ -230,8 +230,9 @@ impl Live {
         match result {
             Ok(result) => {
                 if let Some(thread) = &mut session.thread {
-                    thread.in_force = begun.in_force;
+                    thread.id.plan = begun.in_force.plan;
                     thread.id.told = begun.told;
+                    thread.in_force = begun.in_force;
                     thread.report(key, None, out);
                 }
                 if let Some(id) = result["turn"].text("id") {
