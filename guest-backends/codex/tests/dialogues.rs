@@ -171,7 +171,12 @@ fn a_shortened_conversation_hears_its_instructions_again() {
     assert_eq!(play.written_with("thread/compact/start")[0]["params"]["threadId"], THREAD);
     let item = json!({"type": "contextCompaction", "id": "c"});
     play.say(&json!({"method": "item/completed", "params": {"threadId": THREAD, "turnId": "t", "item": item}}).to_string());
-    play.start(StartTurn { turn: 2, ..start });
+    let id = play.id_of("thread/compact/start").unwrap();
+    play.say(&json!({"id": id.parse::<u32>().unwrap(), "result": {}}).to_string()).start(StartTurn { turn: 2, ..start });
+    assert_eq!(play.written_with("turn/start").len(), 1, "it would be steered into the shortening");
+    play.command(query(2, Some(1), QueryKind::Compact));
+    play.say(&json!({"method": "turn/completed", "params": {"threadId": THREAD, "turn": {"id": "t", "status": "completed"}}}).to_string());
+    assert!(matches!(answers(&play.actions)[..], [QueryResult::Failed(_), QueryResult::Done]), "{:?}", answers(&play.actions));
     let input = &play.written_with("turn/start")[1]["params"]["input"];
     assert!(input[0]["text"].as_str().unwrap().contains("Be kind."), "{input}");
 }
