@@ -172,13 +172,26 @@ fn a_shortened_conversation_hears_its_instructions_again() {
     let item = json!({"type": "contextCompaction", "id": "c"});
     play.say(&json!({"method": "item/completed", "params": {"threadId": THREAD, "turnId": "t", "item": item}}).to_string());
     let id = play.id_of("thread/compact/start").unwrap();
-    play.say(&json!({"id": id.parse::<u32>().unwrap(), "result": {}}).to_string()).start(StartTurn { turn: 2, ..start });
+    play.start(StartTurn { turn: 2, ..start }).say(&json!({"id": id.parse::<u32>().unwrap(), "result": {}}).to_string());
     assert_eq!(play.written_with("turn/start").len(), 1, "it would be steered into the shortening");
     play.command(query(2, Some(1), QueryKind::Compact));
     play.say(&json!({"method": "turn/completed", "params": {"threadId": THREAD, "turn": {"id": "t", "status": "completed"}}}).to_string());
     assert!(matches!(answers(&play.actions)[..], [QueryResult::Failed(_), QueryResult::Done]), "{:?}", answers(&play.actions));
     let input = &play.written_with("turn/start")[1]["params"]["input"];
     assert!(input[0]["text"].as_str().unwrap().contains("Be kind."), "{input}");
+}
+
+#[test]
+fn a_thread_that_cannot_be_shortened_goes_on_as_it_is() {
+    let mut play = play("live-init-prompt-streaming");
+    play.start(live("first"));
+    until_done(&mut play);
+    play.command(query(1, Some(1), QueryKind::Compact)).start(StartTurn { turn: 2, ..live("second") });
+    assert_eq!(play.written_with("turn/start").len(), 1);
+    let id: u32 = play.id_of("thread/compact/start").unwrap().parse().unwrap();
+    play.say(&json!({"id": id, "error": {"code": -32600, "message": "not now"}}).to_string());
+    assert!(matches!(answers(&play.actions)[..], [QueryResult::Failed(_)]));
+    assert_eq!(play.written_with("turn/start").len(), 2);
 }
 
 #[test]

@@ -20,8 +20,8 @@ use aetheel_backend_sdk::one_shot::spawn;
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
 use aetheel_backend_sdk::text::{SAMPLE_BYTES, head, stderr_summary};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Command, Diagnostic, Exit, Exited, Failure, FailureKind, Input, Level, Line, Outcome, Pipe, Query, Signal, Spawn, Stop,
-    TimedInput, Value as Argument,
+    Action, Answer, Command, Diagnostic, Exit, Exited, Failure, FailureKind, Input, Level, Line, Outcome, Pipe, Query, QueryKind, Signal,
+    Spawn, Stop, TimedInput, Value as Argument,
 };
 use serde_json::json;
 
@@ -225,7 +225,8 @@ impl Live {
         for call in self.calls.clear() {
             match call {
                 Call::Steer(message) => session::steered(message, false, out),
-                Call::Query(query) => query::fail(query.query, failure.clone(), out),
+                // Of a thread that is being shortened it was said above.
+                Call::Query(query) if query.kind != QueryKind::Compact => query::fail(query.query, failure.clone(), out),
                 _ => {}
             }
         }

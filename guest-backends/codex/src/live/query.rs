@@ -40,15 +40,26 @@ impl Live {
                 return fail(query.query, failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"), out);
             }
         };
+        if let (QueryKind::Compact, Some(session)) = (&query.kind, query.session.and_then(|key| self.sessions.get_mut(&key))) {
+            session.compacting = Some(query.query);
+        }
         self.calls.request(proc, method, &params.to_string(), Call::Query(query), out);
     }
 
-    /// The agent took a query up.
+    /// The agent answered a query.
     pub(super) fn query_answered(&mut self, query: Query, result: Result<&Value, &Value>, out: &mut Vec<Action>) {
-        match query.session.and_then(|key| self.sessions.get_mut(&key)) {
-            // It has only begun.
-            Some(session) if query.kind == QueryKind::Compact && result.is_ok() => session.compacting = Some(query.query),
-            _ => answer(query, result, out),
+        let compacting = query.session.filter(|_| query.kind == QueryKind::Compact);
+        match (compacting, result) {
+            // It has only begun, see `compacted`.
+            (Some(_), Ok(_)) => {}
+            (Some(key), Err(_)) => {
+                if let Some(session) = self.sessions.get_mut(&key) {
+                    session.compacting = None;
+                }
+                answer(query, result, out);
+                self.advance(key, out);
+            }
+            (None, _) => answer(query, result, out),
         }
     }
 
