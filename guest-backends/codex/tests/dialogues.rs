@@ -66,6 +66,7 @@ fn a_thread_is_opened_with_what_the_safety_level_and_mode_mean() {
         start.settings.model = Some("gpt-x".to_owned());
         start.settings.effort = Some("high".to_owned());
         play.start(start).until(is_done);
+        assert!(play.actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.model.as_deref() == Some("gpt-x"))));
         let params = &play.written_with("thread/start")[0]["params"];
         assert_eq!(
             params,

@@ -56,12 +56,12 @@ impl Session {
 }
 
 impl Thread {
-    /// Tells the host the id when it is not the one it was told last.
-    pub(crate) fn report(&mut self, session: u32, title: Option<String>, out: &mut Vec<Action>) {
+    /// Tells the host the id when it is not the one it was told last. `model` is the one chosen, if any.
+    fn report(&mut self, session: u32, model: Option<String>, title: Option<String>, out: &mut Vec<Action>) {
         let native_id = self.id.to_string();
         if self.reported != native_id {
             self.reported.clone_from(&native_id);
-            let model = self.in_force.model.clone().or_else(|| self.model.clone());
+            let model = model.or_else(|| self.model.clone());
             out.push(Action::SessionReady(SessionReady { session, native_id, model, title }));
         }
     }
@@ -153,8 +153,8 @@ impl Live {
                     Some(asked) => NativeId { told: asked.told, plan: asked.plan, ..NativeId::bare(found) },
                 };
                 let mut thread = Thread { id, reported: String::new(), in_force, model: own("model"), effort: own("reasoningEffort") };
-                if session.turn.is_some() {
-                    thread.report(key, result["thread"].text("name").map(str::to_owned), out);
+                if let Some(Turn { stage: Stage::Waiting(start), .. }) = &session.turn {
+                    thread.report(key, start.settings.model.clone(), result["thread"].text("name").map(str::to_owned), out);
                 }
                 session.thread = Some(thread);
                 if let (Some(turn), Some(asked), false) = (&session.turn, asked, forked)
@@ -188,7 +188,7 @@ impl Live {
                     thread.id.plan = begun.in_force.plan;
                     thread.id.told = begun.told;
                     thread.in_force = begun.in_force;
-                    thread.report(key, None, out);
+                    thread.report(key, thread.in_force.model.clone(), None, out);
                 }
                 if let Some(id) = result["turn"].text("id") {
                     self.running(key, Some(turn), id, out);
