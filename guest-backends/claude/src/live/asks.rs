@@ -25,7 +25,6 @@ pub(super) struct Asks {
     open: BTreeMap<u32, Open>,
     /// Sets of permissions allowed for the session: a process that was started anew has forgotten them.
     granted: Vec<String>,
-    mode: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -64,13 +63,6 @@ pub(super) struct Told {
 }
 
 impl Asks {
-    /// The turns from here on have this mode; what was allowed in another one does not count in it.
-    pub(super) fn in_mode(&mut self, mode: &'static str) {
-        if self.mode.replace(mode) != Some(mode) {
-            self.granted.clear();
-        }
-    }
-
     /// Another conversation begins.
     pub(super) fn forget(&mut self) {
         self.granted.clear();

@@ -131,7 +131,6 @@ impl Live {
             }
             self.session = Some(start.session);
         }
-        self.asks.in_mode(plan::mode(&start.settings));
         self.claude.begin(self.native.clone().or_else(|| start.native_id.clone().filter(|_| !start.fork)));
         self.turn = Some(turn);
     }

@@ -1,6 +1,6 @@
 //! What people are asked, and what the agent is told of their decisions.
 
-use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Command, Decision, Mode, Outcome, ToolStatus};
+use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Command, Decision, Exit, Mode, Outcome, StartTurn, ToolStatus};
 use serde_json::{Value, json};
 
 use crate::told::{ends, unrecognised};
@@ -170,7 +170,7 @@ fn edit(play: &mut Conversation, id: u32, mode: &str) {
 }
 
 #[test]
-fn what_was_allowed_for_the_session_ends_with_another_mode() {
+fn what_was_allowed_for_the_session_does_not_end_the_planning() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut();
     edit(&mut play, 1, "default");
@@ -187,4 +187,29 @@ fn what_was_allowed_for_the_session_ends_with_another_mode() {
     edit(&mut play, 3, "plan");
     assert_eq!(asks(&play).len(), 2, "it is asked about again");
     assert_eq!(asks(&play)[1].always_label, None, "planning ends by a plan alone");
+}
+
+#[test]
+fn an_answer_after_the_end_of_its_turn_is_told_to_nobody() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut();
+    edit(&mut play, 1, "default");
+    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
+    play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    play.command(Command::Answer(Answer { ask: asks(&play)[0].ask, decision: Decision::AllowOnce }));
+    assert_eq!(replies(&play).len(), 0);
+}
+
+#[test]
+fn what_was_allowed_for_a_session_is_not_for_the_next() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut();
+    edit(&mut play, 1, "default");
+    play.command(Command::Answer(Answer { ask: 1, decision: Decision::AllowAlways }));
+    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
+    play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    play.start(StartTurn { session: 2, ..turn(2) }).exit(Exit::Code(0));
+    play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
+    edit(&mut play, 2, "default");
+    assert_eq!(asks(&play).len(), 2);
 }

@@ -5,7 +5,7 @@ use aetheel_backend_sdk::wit::{
     Action, Command, Exit, Exited, FailureKind, Input, Outcome, Part, Signal, SpawnFailed, StartTurn, Stop, ToolStatus,
 };
 
-use crate::told::{ends, shown};
+use crate::told::{ends, notices, shown};
 use crate::{at, is_done, launches, recorded, scenarios, turn};
 
 #[test]
@@ -157,4 +157,46 @@ fn what_comes_after_the_end_is_of_no_turn() {
     assert!(matches!(play.actions.last(), Some(Action::Diagnostic(line)) if line.text.contains("hologram")));
     play.command(Command::Interrupt(at(1)));
     assert_eq!(play.written_with("\"interrupt\"").len(), 0);
+}
+
+#[test]
+fn an_agent_that_does_not_get_as_far_as_the_prompt_has_failed() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).cut();
+    let stderr_tail = "error: unknown option '--hologram'".to_owned();
+    play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(1), stderr_tail: stderr_tail.clone() }));
+    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.message == stderr_tail));
+}
+
+#[test]
+fn an_agent_that_leaves_begins_no_turns() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1));
+    play.until(is_done);
+    play.cut().command(Command::Shutdown).say(r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#);
+    assert!(!play.actions.iter().any(|action| matches!(action, Action::TurnBegun(_))));
+}
+
+const IDLE: &str = r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#;
+
+#[test]
+fn what_an_interrupted_agent_calls_a_failure_is_what_was_asked_of_it() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("\"assistant\"").cut().command(Command::Interrupt(at(1)));
+    play.say(r#"{"type":"result","subtype":"error_during_execution","is_error":true}"#).say(IDLE);
+    assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
+}
+
+#[test]
+fn of_several_results_the_last_decides_and_a_failure_before_it_is_told() {
+    let ok = r#"{"type":"result","subtype":"success","is_error":false,"result":"fine"}"#;
+    let failed = r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400 bad","api_error_status":400}"#;
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut().say(failed).say(ok).say(IDLE);
+    assert_eq!((play.outcomes()[0], play.done()[0].text.as_deref()), (&Outcome::Completed, Some("fine")));
+    assert_eq!(notices(&play.actions), ["API Error: 400 bad"]);
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut().say(ok).say(failed).say(IDLE);
+    assert!(matches!(play.outcomes()[0], Outcome::Failed(_)));
+    assert_eq!(play.done()[0].text, None, "people see what was shown");
 }

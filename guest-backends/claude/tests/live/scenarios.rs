@@ -152,11 +152,17 @@ pub fn resumed(name: &str, fork: bool) -> Conversation {
 }
 
 pub fn image() -> Conversation {
-    let file = |blob, media_type: &str| {
+    let file = |blob, media_type: &str, size| {
         let name = format!("{blob}.bin");
-        Attachment { blob, path: format!("/srv/files/{name}"), name, media_type: media_type.to_owned(), size: 70 }
+        Attachment { blob, path: format!("/srv/files/{name}"), name, media_type: media_type.to_owned(), size }
     };
-    let parts = vec![Part::Text("What is \"this\"?".to_owned()), Part::Image(file(7, "image/png")), Part::File(file(8, "application/zip"))];
+    let parts = vec![
+        Part::Text("What is \"this\"?".to_owned()),
+        Part::Image(file(7, "image/png", 70)),
+        Part::File(file(8, "application/zip", 70)),
+        Part::Image(file(9, "image/png", 4_000_000)),
+        Part::Image(file(10, "image/tiff", 70)),
+    ];
     in_a_row("image", [StartTurn { parts, ..turn(1) }])
 }
 

@@ -118,3 +118,16 @@ fn a_setting_the_agent_refuses_is_made_a_flag() {
         assert!(launches(&play)[1].windows(2).any(|pair| pair == ["--permission-mode", "plan"]));
     }
 }
+
+#[test]
+fn what_the_agent_says_before_it_has_the_prompt_does_not_end_the_turn() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1));
+    play.until(is_done);
+    play.cut().start(with(2, |settings| settings.mode = Mode::Plan));
+    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"of something in the background"}"#);
+    let id = play.id_of("set_permission_mode").unwrap();
+    play.say(&format!(r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{id}}}}}"#));
+    play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    assert_eq!(play.done().len(), 1);
+}

@@ -1,7 +1,8 @@
 //! Turns of a conversation: handed over, added to, begun by the agent.
 
-use aetheel_backend_sdk::wit::{Action, Command, Outcome, StartTurn, SteerOutcome, Steered, TurnDone};
-use aetheel_backend_sdk::wit::{Chunk, Delivery, Mode, Write};
+use aetheel_backend_sdk::wit::{
+    Action, Chunk, Command, Delivery, Exit, Outcome, Safety, StartTurn, SteerOutcome, Steered, TurnDone, Write,
+};
 
 use crate::told::{notices, ready, shown};
 use crate::{at, is_done, launches, recorded, scenarios, turn, with};
@@ -59,9 +60,9 @@ fn a_turn_the_agent_begins_by_itself_has_a_key_of_its_own() {
 #[test]
 fn a_prompt_waits_for_the_end_of_a_turn_the_agent_began() {
     let mut play = recorded("background-task");
-    play.start(with(1, |settings| settings.safety = aetheel_backend_sdk::wit::Safety::Danger));
+    play.start(with(1, |settings| settings.safety = Safety::Danger));
     play.until(|action| matches!(action, Action::TurnBegun(_)));
-    play.start(with(2, |settings| settings.safety = aetheel_backend_sdk::wit::Safety::Danger));
+    play.start(with(2, |settings| settings.safety = Safety::Danger));
     assert_eq!(play.written_with("\"user\"").len(), 1);
     play.until(is_done);
     assert_eq!(play.written_with("\"user\"").len(), 2);
@@ -133,6 +134,10 @@ fn what_cannot_be_steered_now_is_for_later() {
     };
     play.start(turn(1)).command(Command::Steer(scenarios::steer(Delivery::Steer)));
     assert_eq!(steered(&play), SteerOutcome::NotNow, "the agent starts");
+    let mut stopping = recorded("two-turns");
+    stopping.start(turn(1)).until_agent("\"assistant\"").command(Command::Interrupt(at(1)));
+    stopping.command(Command::Steer(scenarios::steer(Delivery::Steer)));
+    assert_eq!(steered(&stopping), SteerOutcome::NotNow, "it is being stopped");
     play.until_agent("\"type\":\"result\"").command(Command::Steer(scenarios::steer(Delivery::Steer)));
     assert_eq!(steered(&play), SteerOutcome::NotNow, "it is about to be idle");
     play.until(is_done);
@@ -157,6 +162,8 @@ fn an_image_goes_along_as_a_blob_and_other_files_as_their_place() {
     assert_eq!(content[0]["text"], "What is \"this\"?");
     assert_eq!((&content[1]["source"]["media_type"], &content[1]["source"]["data"]), (&"image/png".into(), &"<base64 of 7>".into()));
     assert_eq!(content[2]["text"], "[Attached file: 8.bin (application/zip, 70 bytes) at /srv/files/8.bin]");
+    assert_eq!(content[3]["text"], "[Attached file: 9.bin (image/png, 4000000 bytes) at /srv/files/9.bin]", "more than the model takes");
+    assert_eq!(content[4]["text"], "[Attached file: 10.bin (image/tiff, 70 bytes) at /srv/files/10.bin]");
 }
 
 #[test]
@@ -190,15 +197,14 @@ fn a_forked_session_goes_on_in_the_next_turn() {
 
 #[test]
 fn another_conversation_gets_another_process() {
-    let mut play = recorded("two-turns");
-    play.start(turn(1));
-    play.until(is_done);
-    play.cut().start(StartTurn {
-        session: 2,
-        native_id: Some("862e10fe-e55e-460a-95ba-96b72a02aba3".to_owned()),
-        ..with(1, |settings| settings.mode = Mode::Build)
-    });
-    assert!(matches!(play.actions.iter().rev().nth(1), Some(Action::CloseStdin(1))), "{:?}", play.actions.last());
-    play.exit(aetheel_backend_sdk::wit::Exit::Code(0));
-    assert!(launches(&play)[1].contains(&"862e10fe-e55e-460a-95ba-96b72a02aba3".to_owned()));
+    for session in [1, 2] {
+        let mut play = recorded("two-turns");
+        play.start(turn(1));
+        play.until(is_done);
+        let other = "0061b8a7-bf07-41ea-8307-9daebcb8137d".to_owned();
+        play.cut().start(StartTurn { session, native_id: Some(other.clone()), ..turn(2) });
+        assert!(play.actions.contains(&Action::CloseStdin(1)));
+        play.exit(Exit::Code(0));
+        assert!(launches(&play)[1].contains(&other));
+    }
 }
