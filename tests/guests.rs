@@ -102,5 +102,6 @@ macro_rules! components {
 components! {
     the_claude_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "claude", 90;
     the_codex_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "codex", 60;
+    the_opencode_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "opencode", 45;
     the_droid_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "droid", 50;
 }
