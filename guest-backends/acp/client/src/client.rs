@@ -309,7 +309,8 @@ impl<A: Agent> Client<A> {
                 }
             }
         }
-        let wanted = turn.settings.system_prompt.as_deref().filter(|text| !text.is_empty() && self.agent.system_prompt() != SystemPrompt::None);
+        let wanted =
+            turn.settings.system_prompt.as_deref().filter(|text| !text.is_empty() && self.agent.system_prompt() != SystemPrompt::None);
         let system = wanted.filter(|text| session.system.as_deref() != Some(text)).map(str::to_owned);
         let blocks = prompt::blocks(system.as_deref(), &std::mem::take(&mut turn.parts), self.can.images);
         session.system = system.or(session.system.take());

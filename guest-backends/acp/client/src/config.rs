@@ -147,10 +147,9 @@ impl Config {
     pub(crate) fn request(&mut self, what: What, session: &str, value: &str) -> Option<(&'static str, String)> {
         let (session, value) = (serde_json::json!(session), serde_json::json!(value));
         Some(match &self.choice(what)?.way {
-            Way::Option(id) => (
-                "session/set_config_option",
-                format!(r#"{{"sessionId":{session},"configId":{},"value":{value}}}"#, serde_json::json!(id)),
-            ),
+            Way::Option(id) => {
+                ("session/set_config_option", format!(r#"{{"sessionId":{session},"configId":{},"value":{value}}}"#, serde_json::json!(id)))
+            }
             Way::Mode => ("session/set_mode", format!(r#"{{"sessionId":{session},"modeId":{value}}}"#)),
             Way::Model => ("session/set_model", format!(r#"{{"sessionId":{session},"modelId":{value}}}"#)),
         })

@@ -104,6 +104,13 @@ impl<A: Agent> Client<A> {
                 self.sign_in(key, error, out);
                 return;
             }
+            // It said that it can, and has no such method.
+            Err(error) if how == How::Resume && self.can.load && error.number("code") == Some(-32601.0) => {
+                session.stage = Stage::Closed;
+                self.can.resume = false;
+                self.advance(key, out);
+                return;
+            }
             Err(error) => {
                 let failure = if how == How::New { failure::failure(error) } else { failure::open_failure(error) };
                 self.not_opened(key, failure, out);
@@ -149,6 +156,7 @@ impl<A: Agent> Client<A> {
     fn not_opened(&mut self, key: u32, failure: aetheel_backend_sdk::wit::Failure, out: &mut Vec<Action>) {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.stage = Stage::Closed;
+            session.native = None;
             session.system = None;
             session.signed_in = false;
         }
@@ -175,7 +183,11 @@ impl<A: Agent> Client<A> {
             }
             Err(error) => {
                 let kind = if what == What::Model { FailureKind::ModelNotFound } else { FailureKind::Unsupported };
-                let message = format!("the agent does not take {} {value:?}: {}", if what == What::Model { "model" } else { "mode" }, failure::message(error));
+                let message = format!(
+                    "the agent does not take {} {value:?}: {}",
+                    if what == What::Model { "model" } else { "mode" },
+                    failure::message(error)
+                );
                 self.fail(key, failed(kind, message), out);
             }
         }
@@ -199,7 +211,8 @@ impl<A: Agent> Client<A> {
         }
         let key = self.key_of(params);
         let open = key.and_then(|key| Some((key, self.sessions.get_mut(&key)?)));
-        let Some((key, session)) = open.filter(|(_, session)| session.turn.as_ref().is_some_and(|turn| turn.prompts > 0 && !turn.stopping)) else {
+        let Some((key, session)) = open.filter(|(_, session)| session.turn.as_ref().is_some_and(|turn| turn.prompts > 0 && !turn.stopping))
+        else {
             self.calls.result(proc, id, CANCELLED, out);
             return;
         };

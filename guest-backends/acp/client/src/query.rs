@@ -12,13 +12,18 @@ impl<A: Agent> Client<A> {
     /// Answers a question, or asks the agent. May start it.
     pub(crate) fn query(&mut self, query: Query, out: &mut Vec<Action>) {
         match (&query.kind, self.process) {
-            (QueryKind::Health | QueryKind::Models | QueryKind::Sessions | QueryKind::DeleteSession(_), Process::None | Process::Starting(_)) => {
+            (
+                QueryKind::Health | QueryKind::Models | QueryKind::Sessions | QueryKind::DeleteSession(_),
+                Process::None | Process::Starting(_),
+            ) => {
                 self.queries.push(query);
                 if self.process == Process::None {
                     self.spawn(None, out);
                 }
             }
-            (QueryKind::Health, Process::Ready(_)) => out.push(answer(query.query, QueryResult::Health(format!("{} answers", self.can.name)))),
+            (QueryKind::Health, Process::Ready(_)) => {
+                out.push(answer(query.query, QueryResult::Health(format!("{} answers", self.can.name))))
+            }
             (QueryKind::Models, Process::Ready(_)) => {
                 let models = self.sessions.values().map(|session| session.config.models()).find(|models| !models.is_empty());
                 out.push(match models {

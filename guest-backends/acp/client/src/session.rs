@@ -64,10 +64,12 @@ impl Session {
 
     /// Takes in what changes what is known of the session, turn or not.
     pub(crate) fn update(&mut self, update: &Value) {
+        let kind = update.text("sessionUpdate");
         if let Stage::Settling { stirred, .. } = &mut self.stage {
-            *stirred = true;
+            // Other updates follow opening a session anyhow.
+            *stirred |= kind.is_some_and(|kind| kind.ends_with("_chunk") || kind.starts_with("tool_call") || kind == "plan");
         }
-        match update.text("sessionUpdate") {
+        match kind {
             Some("config_option_update") => self.config.update(update.list("configOptions")),
             Some("current_mode_update") => {
                 if let Some(mode) = update.text("currentModeId") {

@@ -79,11 +79,7 @@ impl Spent {
         }
         // Gemini CLI 0.61.0.
         let tokens = &result["_meta"]["quota"]["token_count"];
-        Some(Self {
-            input: tokens.count("input_tokens")?,
-            output: tokens.count("output_tokens").unwrap_or_default(),
-            ..Self::default()
-        })
+        Some(Self { input: tokens.count("input_tokens")?, output: tokens.count("output_tokens").unwrap_or_default(), ..Self::default() })
     }
 
     /// Adds the tokens of another prompt of the turn.

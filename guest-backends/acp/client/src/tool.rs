@@ -20,7 +20,14 @@ const TITLE: usize = 160;
 #[must_use]
 pub fn kind_of_name(name: &str) -> Option<&'static str> {
     Some(match name {
-        "Bash" | "bash" | "Execute" | "exec_command" | "shell" | "write_stdin" | "run_shell_command" | "list_background_processes"
+        "Bash"
+        | "bash"
+        | "Execute"
+        | "exec_command"
+        | "shell"
+        | "write_stdin"
+        | "run_shell_command"
+        | "list_background_processes"
         | "read_background_output" => "bash",
         "Read" | "read" | "view" | "view_image" | "read_file" | "read_many_files" => "file_read",
         "Write" | "write" | "Create" | "create" | "write_file" => "file_write",
@@ -181,7 +188,8 @@ fn target(input: &Value, kind: &str, told: &Value, title: Option<&str>) -> Optio
     };
     let given = fields.iter().find_map(|field| input.text(field));
     // Gemini CLI 0.61.0 tells no input; a command is the title then.
-    let told = if kind == "bash" { title.filter(|_| input.is_null()) } else { told.list("locations").first().and_then(|at| at.text("path")) };
+    let told =
+        if kind == "bash" { title.filter(|_| input.is_null()) } else { told.list("locations").first().and_then(|at| at.text("path")) };
     given.or(told).map(str::to_owned)
 }
 
