@@ -29,6 +29,11 @@ pub trait Agent: Default + 'static {
         None
     }
 
+    /// The least pause in milliseconds before the agent tells an answer anew, for agents that do so without saying it.
+    fn retry_pause_ms(&self) -> Option<f64> {
+        None
+    }
+
     /// Says why the agent exited while it was starting, where the exit code or the end of stderr tells.
     fn start_failure(&self, _code: u32, _stderr: &str) -> Option<Failure> {
         None

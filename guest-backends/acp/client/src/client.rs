@@ -112,6 +112,8 @@ pub struct Client<A> {
     asks: u32,
     timers: u32,
     one_shot: bool,
+    /// When the input came that is being taken in.
+    pub(crate) now: f64,
 }
 
 impl<A: Default> Default for Client<A> {
@@ -128,6 +130,7 @@ impl<A: Default> Default for Client<A> {
             asks: 0,
             timers: 0,
             one_shot: false,
+            now: 0.0,
         }
     }
 }
@@ -138,6 +141,7 @@ impl<A: Agent> Backend for Client<A> {
     }
 
     fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String> {
+        self.now = input.at_ms;
         match input.input {
             Input::Command(command) => self.command(command, out),
             Input::Line(line) if self.proc() == Some(line.proc) => self.line(&line, out),

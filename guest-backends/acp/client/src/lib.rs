@@ -21,7 +21,8 @@ mod tool;
 mod turn;
 
 pub use agent::{Agent, Launch, Modes, SystemPrompt};
+pub use answer::{Answer, Holds};
 pub use client::Client;
 pub use failure::{kind_of, kind_of_status, words};
 pub use prompt::standing;
-pub use tool::{kind_of_name, title};
+pub use tool::{kind_of_name, target, title};

@@ -250,7 +250,7 @@ impl<A: Agent> Client<A> {
                 session.update(update);
                 // Anything else is history, or about no turn.
                 if let Some(turn) = session.turn.as_mut().filter(|turn| turn.prompts > 0) {
-                    turn.update(update, &self.agent, &mut Emit::new(turn.key, out));
+                    turn.update(self.now, update, &self.agent, &mut Emit::new(turn.key, out));
                 }
             }
             // Extensions (`_auth/status_update` of codex-acp 2.6.0) and matters of the protocol itself.

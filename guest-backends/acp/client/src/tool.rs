@@ -119,7 +119,7 @@ impl Tool {
         if input.as_object().is_some_and(|fields| !fields.is_empty()) {
             self.start.input = input.to_string();
         }
-        if let Some(target) = target(input, &self.start.kind, told, said) {
+        if let Some(target) = target(input, &self.start.kind).or_else(|| place(told, &self.start.kind, said)) {
             self.start.target = Some(target);
         }
         if let Some(said) = said {
@@ -173,7 +173,9 @@ impl Tool {
     }
 }
 
-fn target(input: &Value, kind: &str, told: &Value, title: Option<&str>) -> Option<String> {
+/// Returns what a use of a tool is about, from the tool's input.
+#[must_use]
+pub fn target(input: &Value, kind: &str) -> Option<String> {
     if let Some(words) = input["command"].as_array() {
         // codex-acp 0.16.0: ["/bin/bash", "-lc", "ls"]
         return words.last().and_then(Value::as_str).map(str::to_owned);
@@ -186,11 +188,14 @@ fn target(input: &Value, kind: &str, told: &Value, title: Option<&str>) -> Optio
         "agent_spawn" => &["description", "agent_name"],
         _ => &["file_path", "filePath", "path", "absolute_path", "notebook_path"],
     };
-    let given = fields.iter().find_map(|field| input.text(field));
-    // Gemini CLI 0.61.0 tells no input; a command is the title then.
-    let told =
-        if kind == "bash" { title.filter(|_| input.is_null()) } else { told.list("locations").first().and_then(|at| at.text("path")) };
-    given.or(told).map(str::to_owned)
+    fields.iter().find_map(|field| input.text(field)).map(str::to_owned)
+}
+
+/// The same where no input is told (Gemini CLI 0.61.0): a command is the title, a file the place.
+fn place(told: &Value, kind: &str, title: Option<&str>) -> Option<String> {
+    let place = || told.list("locations").first().and_then(|at| at.text("path"));
+    let place = if kind == "bash" { title.filter(|_| told["rawInput"].is_null()) } else { place() };
+    place.map(str::to_owned)
 }
 
 fn content_text(told: &Value) -> String {

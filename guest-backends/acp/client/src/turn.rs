@@ -59,10 +59,10 @@ impl Turn {
     }
 
     /// Takes in what the agent says in its session.
-    pub(crate) fn update(&mut self, update: &Value, agent: &impl Agent, emit: &mut Emit) {
+    pub(crate) fn update(&mut self, at_ms: f64, update: &Value, agent: &impl Agent, emit: &mut Emit) {
         match update.text("sessionUpdate") {
-            Some("agent_message_chunk") => self.chunk(Holds::Text, update, agent, emit),
-            Some("agent_thought_chunk") => self.chunk(Holds::Thinking, update, agent, emit),
+            Some("agent_message_chunk") => self.chunk(at_ms, Holds::Text, update, agent, emit),
+            Some("agent_thought_chunk") => self.chunk(at_ms, Holds::Thinking, update, agent, emit),
             Some("tool_call" | "tool_call_update") => match update.text("toolCallId") {
                 Some(id) => self.tool(id, update, agent, emit),
                 None => emit.unrecognised("tool use without an id", Some("update.toolCallId".to_owned()), &update.to_string()),
@@ -88,14 +88,19 @@ impl Turn {
         }
     }
 
-    fn chunk(&mut self, holds: Holds, update: &Value, agent: &impl Agent, emit: &mut Emit) {
+    fn chunk(&mut self, at_ms: f64, holds: Holds, update: &Value, agent: &impl Agent, emit: &mut Emit) {
         let content = &update["content"];
         match content.text("type") {
             Some("text") => {
                 let text = content.text("text").unwrap_or_default();
                 match agent.aside(text) {
                     Some(event) => emit.event(event),
-                    None => self.answer.more(holds, update.text("messageId"), text, emit),
+                    None => {
+                        if let Some(pause) = agent.retry_pause_ms().filter(|_| holds == Holds::Text) {
+                            self.answer.again(at_ms, pause, text, emit);
+                        }
+                        self.answer.more(holds, update.text("messageId"), text, emit);
+                    }
                 }
             }
             Some(kind @ ("image" | "audio" | "resource" | "resource_link")) => {
