@@ -83,6 +83,18 @@ fn each_level_finds_its_mode_and_a_lower_one_is_gone_back_to() {
 }
 
 #[test]
+fn an_agent_that_keeps_its_mode_is_granted_everything_where_everything_is_allowed() {
+    let mut start = turn(1);
+    start.settings.safety = Safety::Danger;
+    let mut agent = Agent::opened(start, NOTHING, MODES);
+    agent.refuses("session/set_mode", -32602, "modes cannot be changed");
+    assert!(agent.0.id_of("session/prompt").is_some());
+    let options = r#"[{"optionId":"y","kind":"allow_once","name":"Yes"}]"#;
+    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t"}},"options":{options}}}"#));
+    assert_eq!(agent.last()["result"]["outcome"]["optionId"], "y");
+}
+
+#[test]
 fn a_mode_of_the_profile_is_used_as_it_stands() {
     let agent = Agent::opened(with_modes(turn(1), r#"{"default":"careful"}"#), NOTHING, MODES);
     assert_eq!(agent.last()["params"]["modeId"], "careful");

@@ -3,6 +3,8 @@
 //! Agents offer it as `configOptions` told apart by category (the newer way), as `modes` and `models` with methods of
 //! their own, or as both (codex-acp 2.6.0). Values are the agent's own.
 
+use std::fmt;
+
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Mode, Model, Settings};
 
@@ -14,6 +16,16 @@ pub(crate) enum What {
     Mode,
     Model,
     Effort,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mode => "mode",
+            Self::Model => "model",
+            Self::Effort => "effort",
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -165,7 +165,9 @@ impl<A: Agent> Client<A> {
 
     fn set(&mut self, key: u32, turn: u32, what: What, value: &str, result: Result<&Value, &Value>, out: &mut Vec<Action>) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
-        let ours = session.turn.as_ref().is_some_and(|open| open.key.turn == turn && !open.prompted);
+        let open = session.turn.as_ref().filter(|open| open.key.turn == turn && !open.prompted);
+        let (ours, everything) =
+            (open.is_some(), open.is_some_and(|open| open.settings.safety == Safety::Danger && open.settings.mode == Mode::Build));
         match result {
             Ok(result) => {
                 session.config.chosen(what, value);
@@ -175,19 +177,15 @@ impl<A: Agent> Client<A> {
                 }
             }
             Err(_) if !ours => {}
-            Err(error) if what == What::Effort => {
-                // OpenCode 1.18.33 has other efforts with every model.
-                let text = format!("the agent does not take effort {value:?}: {}", failure::message(error));
+            // OpenCode 1.18.33 has other efforts with every model. Where everything is allowed, requests are granted in any mode.
+            Err(error) if what == What::Effort || (what == What::Mode && everything) => {
+                let text = format!("the agent does not take {what} {value:?}: {}", failure::message(error));
                 out.push(Action::Diagnostic(Diagnostic { level: Level::Warn, text }));
                 self.advance(key, out);
             }
             Err(error) => {
                 let kind = if what == What::Model { FailureKind::ModelNotFound } else { FailureKind::Unsupported };
-                let message = format!(
-                    "the agent does not take {} {value:?}: {}",
-                    if what == What::Model { "model" } else { "mode" },
-                    failure::message(error)
-                );
+                let message = format!("the agent does not take {what} {value:?}: {}", failure::message(error));
                 self.fail(key, failed(kind, message), out);
             }
         }
