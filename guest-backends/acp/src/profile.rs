@@ -11,6 +11,7 @@ pub struct Profile {
     launch: Option<Launch>,
     modes: Modes,
     system_prompt: SystemPrompt,
+    sign_in: Option<String>,
 }
 
 impl Agent for Profile {
@@ -33,6 +34,10 @@ impl Agent for Profile {
     fn system_prompt(&self) -> SystemPrompt {
         self.system_prompt
     }
+
+    fn sign_in(&self) -> Option<&str> {
+        self.sign_in.as_deref()
+    }
 }
 
 impl Profile {
@@ -53,6 +58,7 @@ impl Profile {
             Some("none") => SystemPrompt::None,
             _ => SystemPrompt::Prompt,
         };
+        self.sign_in = options.text("sign-in").map(str::to_owned);
         Ok(())
     }
 }

@@ -178,17 +178,23 @@ fn the_system_prompt_goes_where_the_agent_has_a_place_for_it() {
 }
 
 #[test]
-fn an_agent_that_wants_a_key_is_given_it_once_and_one_that_wants_a_person_says_so() {
+fn an_agent_that_wants_to_be_signed_in_is_so_once_as_its_profile_says_or_says_what_to_do() {
     let methods = r#""agentCapabilities":{},"authMethods":[{"id":"oauth","name":"Log in"},{"id":"api-key","name":"API key"}]"#;
-    let mut agent = Agent::greeted(turn(1), methods);
+    let mut start = turn(1);
+    let mut agent = Agent::greeted(start.clone(), methods);
+    agent.refuses("session/new", -32000, "Authentication required");
+    let failed = failure(agent.outcome());
+    assert_eq!(failed.kind, FailureKind::Authentication);
+    assert!(failed.message.contains("Authentication required") && failed.message.contains("Log in, API key"), "{}", failed.message);
+    assert!(agent.0.id_of("authenticate").is_none(), "it could forget the sign-in it has");
+    start.settings.options = r#"{"program":"acp-agent","sign-in":"api-key"}"#.to_owned();
+    let mut agent = Agent::greeted(start, methods);
     agent.refuses("session/new", -32000, "Authentication required");
     assert_eq!(agent.last()["params"]["methodId"], "api-key");
     agent.answers("authenticate", "{}");
     assert_eq!(agent.0.written_with("session/new").len(), 2);
     agent.refuses("session/new", -32000, "Authentication required");
-    let failed = failure(agent.outcome());
-    assert_eq!(failed.kind, FailureKind::Authentication);
-    assert!(failed.message.contains("Authentication required") && failed.message.contains("Log in, API key"), "{}", failed.message);
+    assert_eq!(failure(agent.outcome()).kind, FailureKind::Authentication);
 }
 
 #[test]

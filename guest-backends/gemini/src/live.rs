@@ -36,11 +36,6 @@ impl Agent for Live {
         &self.modes
     }
 
-    fn tool_name<'a>(&self, id: &'a str) -> Option<&'a str> {
-        // write_file__call_8baac53350b04980adca
-        id.rsplit_once("__").map(|(name, _)| name)
-    }
-
     fn aside(&self, text: &str) -> Option<EventKind> {
         text.strip_prefix("[MODE_UPDATE] ").map(|mode| EventKind::Mode(mode.to_owned()))
     }

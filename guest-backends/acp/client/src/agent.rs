@@ -19,8 +19,9 @@ pub trait Agent: Default + 'static {
         SystemPrompt::Prompt
     }
 
-    /// The name of the tool in the id of its use, for agents that tell it nowhere else.
-    fn tool_name<'a>(&self, _id: &'a str) -> Option<&'a str> {
+    /// The way of signing in that needs no person, used once when the agent wants to be signed in. Never guessed: Gemini
+    /// CLI 0.61.0 forgets the sign-in it has when asked for another.
+    fn sign_in(&self) -> Option<&str> {
         None
     }
 

@@ -47,8 +47,7 @@ pub(crate) struct Abilities {
     pub(crate) images: bool,
     pub(crate) system_prompt: bool,
     pub(crate) steering: Steering,
-    /// Ways of signing in that need no person: id. And names of all ways.
-    pub(crate) key_sign_in: Option<String>,
+    /// Names of the ways of signing in.
     pub(crate) sign_ins: Vec<String>,
 }
 

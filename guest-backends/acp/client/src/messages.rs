@@ -137,9 +137,9 @@ impl<A: Agent> Client<A> {
         self.advance(key, out);
     }
 
-    /// Signs in without a person where the agent offers to, once; else says who has to do what.
+    /// Signs in without a person where there is a way, once; else says what has to be done.
     fn sign_in(&mut self, key: u32, error: &Value, out: &mut Vec<Action>) {
-        let method = self.can.key_sign_in.clone();
+        let method = self.agent.sign_in().map(str::to_owned);
         if let (Some(session), Some(method), Process::Ready(proc)) = (self.sessions.get_mut(&key), method, self.process)
             && !session.signed_in
         {
@@ -220,7 +220,7 @@ impl<A: Agent> Client<A> {
         let tool = told.text("toolCallId").unwrap_or_default().to_owned();
         let turn_key = turn.key;
         let (safety, mode) = (turn.settings.safety, turn.settings.mode);
-        let start = turn.learn(&tool, told, &self.agent, &mut Emit::new(turn_key, out)).start.clone();
+        let start = turn.learn(&tool, told, &mut Emit::new(turn_key, out)).start.clone();
         let asked = Asked { id: id.to_owned(), session: key, tool, options: Options::read(params) };
         let granted = mode == Mode::Build
             && match safety {
@@ -288,7 +288,6 @@ fn abilities(result: &Value) -> Abilities {
     let info = &result["agentInfo"];
     let name = info.text("title").or_else(|| info.text("name")).unwrap_or("the agent");
     let methods = result.list("authMethods");
-    let by_key = |method: &&Value| method["_meta"].get("api-key").is_some() || method.text("id").is_some_and(|id| id.contains("api-key"));
     let steering = if result["_meta"]["steering"].is_true("supported") || agent["_meta"]["steering"].is_true("supported") {
         Steering::Method
     } else if agent["_meta"]["claudeCode"].is_true("promptQueueing") {
@@ -307,7 +306,6 @@ fn abilities(result: &Value) -> Abilities {
         images: agent["promptCapabilities"].is_true("image"),
         system_prompt: has("systemPrompt"),
         steering,
-        key_sign_in: methods.iter().find(by_key).and_then(|method| method.text("id")).map(str::to_owned),
         sign_ins: methods.iter().filter_map(|method| method.text("name").or_else(|| method.text("id"))).map(str::to_owned).collect(),
     }
 }

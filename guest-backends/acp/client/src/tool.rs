@@ -8,8 +8,6 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 
-use crate::agent::Agent;
-
 /// Bytes of a tool's title.
 const TITLE: usize = 160;
 
@@ -92,13 +90,14 @@ impl Tool {
 
     /// Reads what a `tool_call`, an update of one or a permission request says of the use itself. Returns whether that was
     /// news.
-    pub(crate) fn learn(&mut self, told: &Value, agent: &impl Agent) -> bool {
+    pub(crate) fn learn(&mut self, told: &Value) -> bool {
         let was = self.start.clone();
         let said = told.text("title").filter(|title| !title.is_empty());
         let name = told
             .text("name")
             .or_else(|| told["_meta"]["claudeCode"].text("toolName"))
-            .or_else(|| agent.tool_name(&was.id))
+            // Gemini CLI 0.61.0: write_file__call_8baac53350b04980adca
+            .or_else(|| was.id.rsplit_once("__").map(|(name, _)| name).filter(|name| kind_of_name(name).is_some()))
             // OpenCode 1.18.33 calls a use by the tool until it knows more.
             .or_else(|| said.filter(|title| kind_of_name(title).is_some()));
         if let Some(name) = name {
@@ -141,8 +140,9 @@ impl Tool {
             self.output.push_str(more);
             emit.tool_output(&self.start.id, more);
         }
-        // OpenCode 1.18.33 tells all of the output again each time; others tell what is going to be done before it runs.
-        if told.text("status") == Some("in_progress") && self.start.kind == "bash" {
+        // OpenCode 1.18.33 tells all of the output again each time; others tell here what is going to be done, before it runs.
+        let running = told.text("sessionUpdate") == Some("tool_call_update") && told.text("status") == Some("in_progress");
+        if running && self.start.kind == "bash" {
             let whole = content_text(told);
             if let Some(more) = whole.strip_prefix(self.output.as_str()).filter(|more| !more.is_empty()) {
                 emit.tool_output(&self.start.id, more);

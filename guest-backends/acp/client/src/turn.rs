@@ -64,7 +64,7 @@ impl Turn {
             Some("agent_message_chunk") => self.chunk(at_ms, Holds::Text, update, agent, emit),
             Some("agent_thought_chunk") => self.chunk(at_ms, Holds::Thinking, update, agent, emit),
             Some("tool_call" | "tool_call_update") => match update.text("toolCallId") {
-                Some(id) => self.tool(id, update, agent, emit),
+                Some(id) => self.tool(id, update, emit),
                 None => emit.unrecognised("tool use without an id", Some("update.toolCallId".to_owned()), &update.to_string()),
             },
             Some("plan") => emit.plan(update.list("entries").iter().map(plan_entry).collect()),
@@ -114,8 +114,8 @@ impl Turn {
         }
     }
 
-    fn tool(&mut self, id: &str, update: &Value, agent: &impl Agent, emit: &mut Emit) {
-        self.learn(id, update, agent, emit);
+    fn tool(&mut self, id: &str, update: &Value, emit: &mut Emit) {
+        self.learn(id, update, emit);
         let stopping = self.stopping;
         let Some(tool) = self.tools.get_mut(id).filter(|tool| !tool.ended) else { return };
         tool.run(update, emit);
@@ -126,10 +126,10 @@ impl Turn {
 
     /// Takes in what is said of a tool's use, also where that is only a request to be permitted (Gemini CLI 0.61.0), and
     /// returns it.
-    pub(crate) fn learn(&mut self, id: &str, told: &Value, agent: &impl Agent, emit: &mut Emit) -> &Tool {
+    pub(crate) fn learn(&mut self, id: &str, told: &Value, emit: &mut Emit) -> &Tool {
         let fresh = !self.tools.contains_key(id);
         let tool = self.tools.entry(id.to_owned()).or_insert_with(|| Tool::new(id));
-        if !tool.ended && (tool.learn(told, agent) || fresh) {
+        if !tool.ended && (tool.learn(told) || fresh) {
             emit.tool_start(tool.start.clone());
         }
         if fresh {
