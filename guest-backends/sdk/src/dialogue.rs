@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::Backend;
-use crate::fixture::golden;
+use crate::fixture::{check_inputs, golden};
 use crate::wit::{Action, Chunk, Command, Exit, Exited, Input, Line, Outcome, Pipe, SpawnFailed, Spawned, StartTurn, TimedInput, TurnDone};
 
 /// What a line says of itself as half of a call.
@@ -260,8 +260,7 @@ impl<B: Backend> Play<B> {
     /// Compares `inputs.jsonl` and `actions.jsonl` beside the dialogue with what was told and done, or writes them when
     /// `UPDATE_GOLDEN` is set. An input has the form `{"t": milliseconds, "in": …}` of recordings.
     pub fn check(&self) {
-        let inputs = self.inputs.iter().map(|input| serde_json::json!({"t": input.at_ms, "in": crate::actions_json::json(&input.input)}));
-        golden(&self.folder.join("inputs.jsonl"), &inputs.collect::<Vec<_>>());
+        check_inputs(&self.folder, &self.inputs);
         golden(&self.folder.join("actions.jsonl"), &self.actions.iter().map(crate::actions_json::json).collect::<Vec<_>>());
     }
 

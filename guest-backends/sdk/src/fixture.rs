@@ -102,6 +102,20 @@ impl Fixture {
     pub fn check(&self, actions: &[Action]) {
         golden(&self.folder.join("actions.jsonl"), &actions.iter().map(actions_json::json).collect::<Vec<_>>());
     }
+
+    /// As [`Self::check`], with `inputs.jsonl` beside it: what [`run`] tells a backend, for where that does not follow from
+    /// the other files.
+    pub fn check_with_inputs(&self, start: StartTurn, inputs: Vec<Input>, actions: &[Action]) {
+        check_inputs(&self.folder, &timed(start, inputs));
+        self.check(actions);
+    }
+}
+
+/// Compares `inputs.jsonl` in a folder, or writes it when `UPDATE_GOLDEN` is set. An input has the form
+/// `{"t": milliseconds, "in": …}` of recordings.
+pub(crate) fn check_inputs(folder: &Path, inputs: &[TimedInput]) {
+    let inputs = inputs.iter().map(|input| serde_json::json!({"t": input.at_ms, "in": actions_json::json(&input.input)}));
+    golden(&folder.join("inputs.jsonl"), &inputs.collect::<Vec<_>>());
 }
 
 /// Compares a file of one JSON value a line, or writes it when `UPDATE_GOLDEN` is set.
@@ -153,11 +167,14 @@ pub fn start(prompt: &str) -> StartTurn {
 pub fn run<B: Backend>(start: StartTurn, inputs: Vec<Input>) -> Vec<Action> {
     let mut backend = B::default();
     let mut out = Vec::new();
-    let inputs = std::iter::once(Input::Command(Command::StartTurn(start))).chain(inputs);
-    for (at, input) in inputs.enumerate() {
-        #[allow(clippy::cast_precision_loss)] // a test has fewer inputs than an f64 has whole numbers
-        let at_ms = at as f64;
-        backend.handle(TimedInput { at_ms, input }, &mut out).expect("a backend does not give up over output");
+    for input in timed(start, inputs) {
+        backend.handle(input, &mut out).expect("a backend does not give up over output");
     }
     out
+}
+
+fn timed(start: StartTurn, inputs: Vec<Input>) -> Vec<TimedInput> {
+    let inputs = std::iter::once(Input::Command(Command::StartTurn(start))).chain(inputs);
+    #[allow(clippy::cast_precision_loss)] // a test has fewer inputs than an f64 has whole numbers
+    inputs.enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
 }

@@ -62,11 +62,14 @@ pub fn survive<B: Backend>(inputs: Vec<Input>) -> Vec<Action> {
         run.feed(timed.input);
     }
     assert_eq!(apart, run.actions, "what was done before changes what is done");
-    while let Some(&proc) = run.weather.running.first() {
-        run.feed(Input::Exited(Exited { proc, how: Exit::Signal(9), stderr_tail: String::new() }));
-        // Whatever it starts again fails from here on.
-        while let Some(&proc) = run.weather.asked.first() {
+    // What runs dies, and whatever is started after that fails.
+    loop {
+        if let Some(&proc) = run.weather.running.first() {
+            run.feed(Input::Exited(Exited { proc, how: Exit::Signal(9), stderr_tail: String::new() }));
+        } else if let Some(&proc) = run.weather.asked.first() {
             run.feed(Input::SpawnFailed(SpawnFailed { proc, message: "no more".to_owned(), not_found: false }));
+        } else {
+            break;
         }
     }
     assert!(run.weather.open.is_empty(), "turns without an end: {:?}", run.weather.open);
