@@ -84,6 +84,7 @@ fn a_person_who_stops_the_turn_cancels_it_before_the_agent_hears_the_refusal() {
     assert!(last[1].contains(r#""outcome":"cancelled""#), "{last:?}");
     assert_eq!(done(&mut play).outcome, Outcome::Interrupted);
     assert_eq!(play.written_with("session/set_mode")[0]["params"]["modeId"], "read-only", "its own default never asks");
+    play.finish().check();
 }
 
 #[test]

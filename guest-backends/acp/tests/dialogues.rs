@@ -87,6 +87,7 @@ fn plans_are_told_whole() {
         events(&play.actions).into_iter().find_map(|event| if let EventKind::Plan(plan) = event { Some(plan.clone()) } else { None });
     let plan = plan.unwrap();
     assert_eq!((plan.len(), plan[0].text.as_str(), plan[0].status), (1, "one", PlanStatus::Pending));
+    play.check();
 }
 
 #[test]
@@ -111,6 +112,7 @@ fn an_interrupt_in_a_tool_ends_the_turn() {
             .until_host("session/cancel")
             .command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
         assert_eq!(done(&mut play).outcome, Outcome::Interrupted, "{name}");
+        play.finish().check();
     }
 }
 
@@ -127,6 +129,7 @@ fn an_interrupt_while_a_person_is_asked_takes_the_question_back() {
     let before = play.actions.len();
     answer(&mut play, ask, aetheel_backend_sdk::wit::Decision::AllowOnce);
     assert_eq!(play.actions.len(), before);
+    play.finish().check();
 }
 
 #[test]
@@ -221,7 +224,9 @@ fn another_prompt_steers_the_agent_that_said_it_takes_one() {
     assert!(play.actions.iter().any(|action| matches!(action, Action::Steered(steered) if steered.outcome == SteerOutcome::Injected)));
     assert_eq!((outcome.outcome, outcome.text.as_deref()), (Outcome::Completed, Some("plan finished")), "the last answer ends the turn");
     assert_eq!(outcome.usage.unwrap().input, 300);
+    play.finish();
     assert_eq!(play.done().len(), 1);
+    play.check();
 }
 
 #[test]
@@ -241,6 +246,7 @@ fn the_steering_method_is_used_where_it_is_offered() {
     assert_eq!(ends(&play.actions)[0].exit_code, Some(0));
     let said: String = text(&play.actions, 1);
     assert!(said.ends_with("plan finished"), "{said}");
+    play.finish().check();
 }
 
 #[test]
@@ -294,6 +300,7 @@ fn model_and_effort_are_chosen_before_the_prompt_and_an_effort_the_model_lacks_i
     let prompt = play.written.iter().position(|line| line.contains("session/prompt")).unwrap();
     assert_eq!(prompt, play.written.len() - 1, "the prompt comes last");
     assert!(play.actions.iter().any(|action| matches!(action, Action::Diagnostic(said) if said.text.contains("does not take effort"))));
+    play.check();
 }
 
 #[test]

@@ -324,6 +324,7 @@ fn an_agent_of_another_version_or_one_that_is_not_there_fails_the_turn() {
     let mut play = Play::<Backend>::of("", json_rpc);
     play.start(turn(1)).say(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2}}"#);
     assert_eq!(failure(play.outcomes()[0]).kind, FailureKind::Protocol);
+    assert!(play.actions.contains(&Action::CloseStdin(1)), "it is of no use");
     let mut play = Play::<Backend>::of("", json_rpc);
     play.start(turn(1)).input(Input::SpawnFailed(SpawnFailed { proc: 1, message: "no such program".into(), not_found: true }));
     assert_eq!(failure(play.outcomes()[0]).kind, FailureKind::NotFound);
@@ -375,6 +376,20 @@ fn a_run_for_one_turn_leaves_when_it_is_over() {
     assert!(matches!(agent.0.actions[done + 1..], [Action::SetTimer(_), Action::CloseStdin(1)]));
     agent.0.exit(Exit::Code(0));
     assert_eq!(agent.0.done().len(), 1);
+}
+
+#[test]
+fn a_turn_that_comes_while_the_agent_leaves_starts_another_and_resumes_the_session() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    let second = next(&agent.0, 2);
+    agent.0.command(Command::Shutdown).start(second);
+    assert!(matches!(agent.0.actions.last(), Some(Action::Spawn(spawn)) if spawn.proc == 2));
+    // The first one goes; then the second speaks.
+    agent.0.exit(Exit::Code(0));
+    assert_eq!(agent.0.done().len(), 1);
+    agent.answers("initialize", r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#);
+    assert_eq!(agent.last()["params"]["sessionId"], "s1");
 }
 
 #[test]

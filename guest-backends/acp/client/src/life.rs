@@ -32,6 +32,13 @@ impl<A: Agent> Client<A> {
                 return;
             }
         };
+        // Of an agent that is still leaving, nothing is waited for and nothing is open any more.
+        self.calls.clear();
+        self.asked.clear();
+        for session in self.sessions.values_mut() {
+            session.stage = Stage::Closed;
+            session.system = None;
+        }
         self.procs += 1;
         let proc = self.procs;
         self.process = Process::Starting(proc);

@@ -77,12 +77,14 @@ impl<A: Agent> Client<A> {
             Ok(result) => result,
             Err(error) => {
                 self.fail_all(&failure::failure(error), out);
+                self.leave(out);
                 return;
             }
         };
         if let Some(version) = result.count("protocolVersion").filter(|version| *version != 1) {
             let message = format!("the agent speaks version {version} of the Agent Client Protocol, this backend version 1");
             self.fail_all(&failed(FailureKind::Protocol, message), out);
+            self.leave(out);
             return;
         }
         self.can = abilities(result);
