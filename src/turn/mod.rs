@@ -1,6 +1,7 @@
 //! One turn: from a prompt to exactly one outcome.
 //!
-//! [`run`] drives a guest and its agent's process; the ports it needs are [`Backend`]/[`Guest`], [`Launcher`] and [`Audience`].
+//! [`run`] drives a guest and its agent's process; the ports it needs are [`Backend`]/[`Guest`], [`Launcher`] and [`Audience`];
+//! [`Steering`] reaches into it.
 
 mod audience;
 mod driver;
@@ -11,6 +12,7 @@ mod host;
 mod launch;
 mod plan;
 pub mod recording;
+mod steering;
 
 pub use audience::{Answerer, Audience, Settled};
 pub use driver::{StopReason, TurnRequest, run};
@@ -19,3 +21,4 @@ pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
 pub use host::{BASE_VARIABLES, Host};
 pub use launch::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
+pub use steering::Steering;

@@ -5,6 +5,7 @@
 
 mod files;
 mod spawn;
+mod steer;
 mod stop;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ use super::ending::{Ending, TurnResult};
 use super::guard::Guard;
 use super::host::Host;
 use super::recording::{Recording, What};
-use super::{Answerer, Audience, Backend, Guest, GuestFailure, Launcher, Process, ProcessCommand, ProcessEvent, Settled};
+use super::{Answerer, Audience, Backend, Guest, GuestFailure, Launcher, Process, ProcessCommand, ProcessEvent, Settled, Steering};
 use crate::agent::{
     Action, Answer, AskKey, Command, Decision, Exit, Exited, Failure, FailureKind, HttpFailed, Input, Level, Line, StartTurn, Stop,
     StreamClosed, TimedInput, TurnRef,
@@ -55,6 +56,8 @@ pub struct TurnRequest {
     pub start: StartTurn,
     /// Becomes a value when the turn shall stop.
     pub stop: watch::Receiver<Option<StopReason>>,
+    /// Messages of people for this turn.
+    pub steers: mpsc::UnboundedReceiver<Steering>,
     /// Where it is written down.
     pub recording: Recording,
 }
@@ -71,6 +74,7 @@ pub async fn run(request: TurnRequest, host: &Host, launcher: &dyn Launcher, aud
         audience,
         decide,
         asks: BTreeSet::new(),
+        steers: steer::Steers::new(request.steers),
         backend: request.backend,
         id: request.id,
         turn,
@@ -111,6 +115,7 @@ struct Driver<'a> {
     decide: mpsc::UnboundedSender<(AskKey, Decision)>,
     /// Questions without an answer.
     asks: BTreeSet<AskKey>,
+    steers: steer::Steers,
     backend: Arc<dyn Backend>,
     id: String,
     turn: TurnRef,
@@ -160,6 +165,7 @@ impl Driver<'_> {
             tokio::select! {
                 event = next_event(&mut self.process) => self.process_event(event),
                 Some((ask, decision)) = decisions.recv() => self.decided(ask, decision),
+                Some(steering) = self.steers.next(), if self.cause.is_none() && !self.guard.is_done() => self.steer(steering),
                 () = sleep_until(deadline) => self.clock(),
                 Ok(reason) = stopped(&mut stop), if self.cause.is_none() && !self.guard.is_done() => self.stop(Cause::Asked(reason)),
             }
@@ -267,7 +273,8 @@ impl Driver<'_> {
                 }
             }
             Action::TurnBegun(_) => self.dropped("turn-begun", UNSUPPORTED),
-            Action::CloseStream(_) | Action::Steered(_) | Action::QueryAnswer(_) => {}
+            Action::Steered(steered) => self.steered(steered),
+            Action::CloseStream(_) | Action::QueryAnswer(_) => {}
         }
     }
 
