@@ -24,8 +24,8 @@ use super::host::Host;
 use super::recording::{Recording, What};
 use super::{Answerer, Audience, Backend, Guest, GuestFailure, Launcher, Process, ProcessCommand, ProcessEvent, Settled, Steering};
 use crate::agent::{
-    Action, Answer, AskKey, Command, Decision, Exit, Exited, Failure, FailureKind, HttpFailed, Input, Level, Line, StartTurn, Stop,
-    StreamClosed, TimedInput, TurnRef,
+    Action, AskKey, Command, Decision, Exit, Exited, Failure, FailureKind, HttpFailed, Input, Level, Line, StartTurn, Stop, StreamClosed,
+    TimedInput, TurnRef,
 };
 
 /// Time an agent has to leave by itself after its turn ended.
@@ -153,11 +153,14 @@ impl Driver<'_> {
         mut decisions: mpsc::UnboundedReceiver<(AskKey, Decision)>,
     ) -> TurnResult {
         loop {
+            while let Ok((ask, decision)) = decisions.try_recv() {
+                self.decided(ask, decision);
+            }
             if !self.inputs.is_empty() && self.guest.is_some() {
                 self.tell().await;
                 continue;
             }
-            if self.process.is_none() && (self.guard.is_done() || self.guest.is_none() || self.timers.is_empty() || self.cause.is_some()) {
+            if self.is_over() {
                 break;
             }
             let deadline = self.deadline();
@@ -275,12 +278,6 @@ impl Driver<'_> {
             Action::TurnBegun(_) => self.dropped("turn-begun", UNSUPPORTED),
             Action::Steered(steered) => self.steered(steered),
             Action::CloseStream(_) | Action::QueryAnswer(_) => {}
-        }
-    }
-
-    fn decided(&mut self, ask: AskKey, decision: Decision) {
-        if self.asks.remove(&ask) {
-            self.input(Input::Command(Command::Answer(Answer { ask, decision })));
         }
     }
 

@@ -1,11 +1,11 @@
-//! Messages of people for the running turn.
+//! What people tell the running turn: decisions and messages.
 
 use std::collections::HashMap;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::Driver;
-use crate::agent::{Command, DeliveryWish, Input, Steer, SteerOutcome, Steered};
+use crate::agent::{Answer, AskKey, Command, Decision, DeliveryWish, Input, Steer, SteerOutcome, Steered};
 use crate::turn::Steering;
 
 /// Messages of people, and those the guest has not said anything about yet.
@@ -27,6 +27,12 @@ impl Steers {
 }
 
 impl Driver<'_> {
+    pub(super) fn decided(&mut self, ask: AskKey, decision: Decision) {
+        if self.asks.remove(&ask) {
+            self.input(Input::Command(Command::Answer(Answer { ask, decision })));
+        }
+    }
+
     pub(super) fn steer(&mut self, steering: Steering) {
         self.steers.last += 1;
         let message = self.steers.last;

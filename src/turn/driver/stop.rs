@@ -45,6 +45,12 @@ impl Leaving {
 }
 
 impl Driver<'_> {
+    /// Whether nothing can happen any more that the turn would wait for.
+    pub(super) fn is_over(&self) -> bool {
+        let awaited = !self.timers.is_empty() || !self.asks.is_empty();
+        self.process.is_none() && (self.guard.is_done() || self.guest.is_none() || self.cause.is_some() || !awaited)
+    }
+
     /// Does what is due.
     pub(super) fn clock(&mut self) {
         let now = Instant::now();
