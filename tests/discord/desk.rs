@@ -173,7 +173,7 @@ impl Bot {
     /// Waits for the event with this prompt and opens its answer.
     pub async fn turn(&self, local: &LocalDiscord, prompt: &str) -> Turn {
         let event = self.event(local, prompt).await;
-        Turn { reply: self.discord.open(&event), transcript: Transcript::default() }
+        Turn::of(self, &event)
     }
 
     pub async fn event(&self, local: &LocalDiscord, prompt: &str) -> Event {
@@ -191,6 +191,10 @@ pub struct Turn {
 }
 
 impl Turn {
+    pub fn of(bot: &Bot, event: &Event) -> Self {
+        Self { reply: bot.discord.open(event), transcript: Transcript::default() }
+    }
+
     pub fn say(&mut self, text: &str) {
         self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false }));
     }
