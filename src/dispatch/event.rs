@@ -1,7 +1,7 @@
 //! Seeing one event through: files, prompt, turn, memory, binding, answer.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -13,10 +13,9 @@ use super::veil::Veil;
 use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{Descriptor, FailureKind, Mode, Part, Safety, Settings, StartTurn};
-use crate::event::Event;
+use crate::event::{Event, EventKind, Origin};
 use crate::prompt::{self, MemoryAccess};
-use crate::turn::recording::{FORMAT, Header};
-use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult};
+use crate::turn::{Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
 use crate::workspace::SessionId;
 
 impl Inner {
@@ -57,7 +56,6 @@ impl Inner {
         let binding = bindings.get(&event.lane, &name).await;
         let start = self.start(event, backend.descriptor(), binding.session).await;
         let requested = start.native_id.clone();
-        let header = self.header(event, id, &*backend);
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
         if let Some(running) = lock(&self.running).get_mut(&event.lane) {
@@ -65,7 +63,7 @@ impl Inner {
         }
         let context =
             Context { lane: event.lane.clone(), turn: id.to_owned(), asker: event.asker, expands: backend.descriptor().expands.clone() };
-        let request = TurnRequest { id: id.to_owned(), backend, start, stop, steers, recording: self.parts.recorder.begin(&header) };
+        let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
         let mut follower = Follower {
             veil: Veil::new(&self.parts.redactor),
             stage: stage.clone(),
@@ -73,7 +71,7 @@ impl Inner {
             context,
             asked: HashMap::new(),
         };
-        let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut follower).await;
+        let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.lift(&result.transcript);
         drop(follower);
         self.report(&name, &result);
@@ -140,29 +138,13 @@ impl Inner {
         *known = warnings;
     }
 
-    fn header(&self, event: &Event, id: &str, backend: &dyn Backend) -> Header {
-        let (descriptor, generation) = (backend.descriptor(), backend.generation());
-        Header {
-            aetheel_recording: FORMAT,
-            turn: id.to_owned(),
-            event: event.sequence,
-            lane: event.lane.to_string(),
-            backend: descriptor.name.clone(),
-            backend_version: descriptor.version.clone(),
-            generation: generation.number,
-            digest: generation.digest.clone(),
-            agent_version: self.parts.host.agent_versions.get(&descriptor.name).cloned(),
-            started: jiff::Timestamp::now().to_string(),
-        }
-    }
-
     /// The log line of a turn's end, and of what its parser did not know.
     fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
-        let ending = result.ending.word();
+        let (ending, recording) = (result.ending.word(), &result.link);
         match wording::detail(&result.ending) {
-            None => tracing::info!(backend, ending, took_ms, "turn ended"),
-            Some(detail) => tracing::warn!(backend, ending, took_ms, detail, "turn failed"),
+            None => tracing::info!(backend, recording, ending, took_ms, "turn ended"),
+            Some(detail) => tracing::warn!(backend, recording, ending, took_ms, detail, "turn failed"),
         }
         for (what, count) in result.transcript.unrecognised() {
             tracing::warn!(backend, what, count, "the agent said something this backend does not know; a newer backend may");
@@ -202,6 +184,29 @@ impl Inner {
                 notices.push("What should be remembered could not be saved.".to_owned());
                 (text, notices)
             }
+        }
+    }
+}
+
+/// Delivers what agents say by themselves, until the dispatcher is gone.
+pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::UnboundedReceiver<Unasked>) {
+    while let Some(Unasked { lane, backend, text, usage }) = said.recv().await {
+        let Some(inner) = inner.upgrade() else { return };
+        let (kind, origin) = (EventKind::Hook, Origin::Internal);
+        let event = Event {
+            sequence: 0,
+            accepted_ms: jiff::Timestamp::now().as_millisecond(),
+            kind,
+            lane,
+            origin,
+            author: None,
+            asker: None,
+            prompt: String::new(),
+        };
+        let (text, notices) = inner.remember(text, Vec::new()).await;
+        let answer = Answer { text, failure: None, notices, backend, detail: None, usage, took: Duration::ZERO };
+        if let Err(error) = inner.parts.outlet.open(&event).finish(answer.cleaned(&inner.parts.redactor)).await {
+            tracing::error!(lane = %event.lane, %error, "what the agent said by itself was not delivered; it is in the recording");
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::event::{Event, Lane, NewEvent, Sequence};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
-use crate::turn::{Backends, Host, Launcher, StopReason};
+use crate::turn::{Backends, Host, Launcher, Links, StopReason};
 use crate::workspace::Workspace;
 
 /// What the operator chose for every turn; a backend ignores what it does not support.
@@ -87,6 +87,7 @@ pub struct Dispatcher {
 
 struct Inner {
     parts: Parts,
+    links: Links,
     queue: Mutex<Queue>,
     /// How to reach the turn of a lane.
     running: Mutex<HashMap<Lane, Running>>,
@@ -104,8 +105,11 @@ impl Dispatcher {
     pub fn new(parts: Parts) -> Self {
         let queue = Mutex::new(Queue::new(parts.limits));
         let questions = Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
+        let (unasked, said) = mpsc::unbounded_channel();
+        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked);
         let inner = Inner {
             parts,
+            links,
             queue,
             running: Mutex::default(),
             questions,
@@ -113,7 +117,9 @@ impl Dispatcher {
             warned: Mutex::default(),
             finished: Notify::new(),
         };
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        tokio::spawn(event::deliver_unasked(Arc::downgrade(&inner), said));
+        Self { inner }
     }
 
     /// Accepts an event, or says why not. Returns at once; the answer goes to the outlet.
@@ -236,7 +242,8 @@ impl Dispatcher {
         }
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
-        tracing::info!("shutdown: no turn is left");
+        tracing::info!(links = self.inner.links.count(), "shutdown: no turn is left, long-lived agents leave");
+        self.inner.links.close().await;
     }
 
     /// Returns once nothing runs or waits.

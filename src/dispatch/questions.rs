@@ -104,7 +104,7 @@ impl Questions {
         let mut id = uuid::Uuid::new_v4().simple().to_string();
         id.truncate(16);
         let shown = OpenQuestion::of(id.clone(), ask, &self.redactor);
-        tracing::info!(question = id, kind = kind(&ask.kind), "the agent asks");
+        tracing::info!(question = id, kind = kind(&ask.kind), "question opened");
         let entry = Entry { context, ask: ask.clone(), shown: shown.clone(), answerer, stage: Arc::clone(stage) };
         lock(&self.open).insert(id, entry);
         shown

@@ -101,9 +101,9 @@ impl Inner {
             return Some(None);
         }
         let text = prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref());
-        let (outcome, told) = oneshot::channel();
+        let (told, outcome) = oneshot::channel();
         // Where the turn has just ended, both ends are dropped, which says the same.
-        let _ = steers.send(Steering { parts: vec![Part::Text(text)], outcome });
-        Some(Some(told))
+        let _ = steers.send(Steering { parts: vec![Part::Text(text)], told });
+        Some(Some(outcome))
     }
 }
