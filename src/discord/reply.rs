@@ -195,6 +195,7 @@ impl Writer {
                 self.board.close(&id, &content).await;
             }
         }
+        self.board.close_all().await;
         settled
     }
 

@@ -241,7 +241,7 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
     let (bot, turn, first) = asked(&local, &permission(None)).await;
     // Killed: nobody has the chance to close anything.
     let office = Arc::clone(&bot.office);
-    drop((bot, turn));
+    std::mem::forget((bot, turn));
     let gone = Posted { id: "b".to_owned(), channel: CHANNEL, message: local.say(CHANNEL, ANN, "not a question") };
     local.delete(gone.message);
     office.book.lock().unwrap().push(gone);
@@ -292,6 +292,15 @@ async fn a_question_whose_channel_nobody_has_is_dismissed() {
     let mut turn = Turn::of(&bot, &event);
     assert!(turn.ask(&permission(None)).load(Ordering::SeqCst));
     assert!(turn.finish(answer("so")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_turn_that_vanishes_leaves_no_buttons_behind() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, message) = asked(&local, &permission(None)).await;
+    drop(turn);
+    local.wait_for("closed buttons", |local| local.buttons(message.id).is_empty().then_some(())).await;
+    local.wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(())).await;
 }
 
 #[tokio::test]

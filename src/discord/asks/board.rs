@@ -95,6 +95,16 @@ impl Board {
         Ok(api.post_with(self.channel, None, &nonce(), (last, &rows), patience).await?.id)
     }
 
+    /// Closes what the turn left open: it ended without a word about it.
+    pub(in crate::discord) async fn close_all(&mut self) {
+        let left: Vec<String> = self.posted.keys().cloned().collect();
+        for id in left {
+            if let Some(content) = self.inner.asks.settle(&id, &Settlement::TurnEnded) {
+                self.close(&id, &content).await;
+            }
+        }
+    }
+
     /// Shows what became of a question.
     pub(in crate::discord) async fn close(&mut self, id: &str, content: &str) {
         let Some(message) = self.posted.remove(id) else { return };
