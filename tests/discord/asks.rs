@@ -241,7 +241,9 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
     let (bot, turn, first) = asked(&local, &permission(None)).await;
     // Killed: nobody has the chance to close anything.
     let office = Arc::clone(&bot.office);
-    std::mem::forget((bot, turn));
+    drop(bot.listening);
+    std::mem::forget(turn);
+    local.wait_for("the end of the first bot", |local| (local.connections() == 0).then_some(())).await;
     let gone = Posted { id: "b".to_owned(), channel: CHANNEL, message: local.say(CHANNEL, ANN, "not a question") };
     local.delete(gone.message);
     office.book.lock().unwrap().push(gone);
