@@ -9,7 +9,7 @@ const TITLE: usize = 160;
 
 /// The tools of Claude Code 2.1.197 (and earlier names of them) by unified kind; the descriptor says the same. `Agent` is listed
 /// as `Task`.
-const TOOLS: [(&str, &[&str]); 12] = [
+const TOOLS: [(&str, &[&str]); 13] = [
     ("bash", &["Bash", "BashOutput", "KillBash", "KillShell"]),
     ("file_read", &["Read", "NotebookRead"]),
     ("file_write", &["Write"]),
@@ -22,6 +22,24 @@ const TOOLS: [(&str, &[&str]); 12] = [
     ("todo", &["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"]),
     ("ask_user", &["AskUserQuestion"]),
     ("skill", &["Skill", "SlashCommand"]),
+    (
+        "other",
+        &[
+            "CronCreate",
+            "CronDelete",
+            "CronList",
+            "EnterPlanMode",
+            "EnterWorktree",
+            "ExitPlanMode",
+            "ExitWorktree",
+            "ReportFindings",
+            "ScheduleWakeup",
+            "SendMessage",
+            "TaskOutput",
+            "TaskStop",
+            "Workflow",
+        ],
+    ),
 ];
 
 /// Returns the unified kind of a tool.

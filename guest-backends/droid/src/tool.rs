@@ -7,34 +7,8 @@ use aetheel_backend_sdk::wit::{FileDiff, PlanEntry, PlanStatus, ToolEnd, ToolSta
 /// Bytes of a tool's title.
 const TITLE: usize = 160;
 
-/// Its tools without a kind, as it lists them.
-const OTHER: [&str; 22] = [
-    "ConnectorSearch",
-    "DismissHandoffItems",
-    "EndFeatureRun",
-    "ExitMissionPlanning",
-    "ExitSpecMode",
-    "GenerateDroid",
-    "GenerateImage",
-    "Loop",
-    "ProposeMission",
-    "RecommendMission",
-    "StageSettingsChanges",
-    "StartMissionRun",
-    "ToolSearch",
-    "UpgradeSessionModel",
-    "get_agent_effectiveness_usage",
-    "render_agent_effectiveness_report",
-    "slack_archive_code_channel",
-    "slack_create_or_update_code_channel",
-    "slack_list_channels",
-    "slack_post_file",
-    "slack_post_message",
-    "store_agent_readiness_report",
-];
-
 /// The tools of Droid 0.225.2 by unified kind; the descriptor says the same.
-const TOOLS: [(&str, &[&str]); 12] = [
+const TOOLS: [(&str, &[&str]); 13] = [
     ("bash", &["Execute", "Script", "WaitForScript"]),
     ("file_read", &["Read"]),
     ("file_write", &["Create"]),
@@ -47,6 +21,33 @@ const TOOLS: [(&str, &[&str]); 12] = [
     ("todo", &["TodoWrite"]),
     ("ask_user", &["AskUser"]),
     ("skill", &["Skill"]),
+    (
+        "other",
+        &[
+            "ConnectorSearch",
+            "DismissHandoffItems",
+            "EndFeatureRun",
+            "ExitMissionPlanning",
+            "ExitSpecMode",
+            "GenerateDroid",
+            "GenerateImage",
+            "Loop",
+            "ProposeMission",
+            "RecommendMission",
+            "StageSettingsChanges",
+            "StartMissionRun",
+            "ToolSearch",
+            "UpgradeSessionModel",
+            "get_agent_effectiveness_usage",
+            "render_agent_effectiveness_report",
+            "slack_archive_code_channel",
+            "slack_create_or_update_code_channel",
+            "slack_list_channels",
+            "slack_post_file",
+            "slack_post_message",
+            "store_agent_readiness_report",
+        ],
+    ),
 ];
 
 /// Returns the unified kind of a tool.
@@ -60,7 +61,7 @@ pub(crate) fn kind(name: &str) -> &'static str {
 
 /// Whether Droid 0.225.2 may have a tool of this name.
 pub(crate) fn is_known(name: &str) -> bool {
-    kind(name) != "other" || OTHER.contains(&name)
+    TOOLS.iter().any(|(_, names)| names.contains(&name)) || kind(name) == "mcp"
 }
 
 /// Returns the start of a tool use; the input is empty while it is still being written.

@@ -8,7 +8,7 @@ use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 const TITLE: usize = 160;
 
 /// The tools of OpenCode 1.18.33 by unified kind; the descriptor says the same.
-const TOOLS: [(&str, &[&str]); 12] = [
+const TOOLS: [(&str, &[&str]); 13] = [
     ("bash", &["bash"]),
     ("file_read", &["read"]),
     ("file_write", &["write"]),
@@ -21,18 +21,18 @@ const TOOLS: [(&str, &[&str]); 12] = [
     ("todo", &["todowrite", "todoread"]),
     ("ask_user", &["question"]),
     ("skill", &["skill"]),
+    ("other", &["batch", "plan_enter", "plan_exit"]),
 ];
 
-/// What has no kind, and what is no tool of that name: of an `invalid` one `tool` in its input says which, the last two are
-/// permissions.
-const OTHER: [&str; 6] = ["invalid", "batch", "plan_enter", "plan_exit", "external_directory", "doom_loop"];
+/// What is told as a tool and is none: of an `invalid` one `tool` in its input says which, the others are permissions.
+const NO_TOOLS: [&str; 3] = ["invalid", "external_directory", "doom_loop"];
 
 /// Returns the unified kind of a tool, also by the permission it falls under.
 pub(crate) fn kind(name: &str) -> &'static str {
     match TOOLS.iter().find(|(_, names)| names.contains(&name)) {
         Some((kind, _)) => kind,
         // Tools of MCP servers are called `server_tool`; those of OpenCode itself have no underscore but the ones above.
-        None if name.contains('_') && !OTHER.contains(&name) => "mcp",
+        None if name.contains('_') && !NO_TOOLS.contains(&name) => "mcp",
         None => "other",
     }
 }
