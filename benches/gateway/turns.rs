@@ -153,6 +153,8 @@ impl Gateway {
         let path = std::env::var("PATH").unwrap_or_default();
         let variables = [("PATH", path), ("DEMO_AGENT_DELAY_MS", "0".to_owned())];
         let declared = if backend == "demo" { "aetheel" } else { backend };
+        let agents = Agents::default();
+        agents.set_program(backend, declared, &program);
         let failed = Arc::new(AtomicUsize::new(0));
         let dispatcher = Dispatcher::new(Parts {
             choices: Choices {
@@ -162,14 +164,15 @@ impl Gateway {
                 mode: Mode::Build,
                 allowed_tools: Vec::new(),
                 max_turns: 25,
+                effort: None,
+                project_roots: Vec::new(),
                 prompt_limit: bounds.prompt,
             },
             limits: Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue },
             host: Host {
                 variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
                 further_variables: Vec::new(),
-                programs: HashMap::from([((backend.to_owned(), declared.to_owned()), program)]),
-                agent_versions: HashMap::new(),
+                agents,
                 wrapper: Vec::new(),
                 cwd: folder("workspace"),
                 query_timeout: Duration::from_secs(120),

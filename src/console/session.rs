@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::outlet::{Console, Shared};
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, Setting};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Why a session ended.
@@ -22,11 +22,15 @@ pub enum Leave {
 }
 
 const HELP: &str = "\
-/reset           forget the conversation
-/backend [NAME]  show or choose who answers
-/stop            stop the answer (so does Ctrl-C)
-/help            this
-/quit            leave (so does Ctrl-D)
+/reset             forget the conversation
+/backend [NAME]    show or choose who answers
+/model [NAME]      show or choose its model; `unset` takes a choice back, here and below
+/thinking [LEVEL]  show or choose how much it thinks
+/safety [LEVEL]    show or choose what it may do without asking
+/mode [MODE]       show or choose `build` or `plan`
+/stop              stop the answer (so does Ctrl-C)
+/help              this
+/quit              leave (so does Ctrl-D)
 Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
 /// Runs a session until the input ends and every prompt is answered. Does not shut the dispatcher down.
@@ -121,6 +125,10 @@ impl Session<'_> {
                 }
                 Some(name) => self.dispatcher.choose_backend(&Lane::Console, name).await.map(|()| format!("{name} answers from now on")),
             },
+            Some("/model") => self.choose(Setting::Model, words.next()).await,
+            Some("/thinking") => self.choose(Setting::Effort, words.next()).await,
+            Some("/safety") => self.choose(Setting::Safety, words.next()).await,
+            Some("/mode") => self.choose(Setting::Mode, words.next()).await,
             Some(other) => Err(format!("{other} is no command; /help lists them, a leading blank makes it a prompt")),
             None if line.trim().is_empty() => Ok(String::new()),
             None => match self.submit(line) {
@@ -141,6 +149,10 @@ impl Session<'_> {
             self.shared.prompt();
         }
         true
+    }
+
+    async fn choose(&self, setting: Setting, value: Option<&str>) -> Result<String, String> {
+        self.dispatcher.choose(&Lane::Console, setting, value).await
     }
 
     fn submit(&mut self, line: &str) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! Seeing one event through: files, prompt, turn, memory, binding, answer.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -8,13 +9,13 @@ use tracing::Instrument as _;
 use super::veil::Veil;
 use super::{Answer, Inner, Reply, lock, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{Ask, AskKey, Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
+use crate::agent::{Ask, AskKey, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
 use crate::event::Event;
 use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::recording::{FORMAT, Header};
 use crate::turn::{Answerer, Audience, Backend, Ending, Settled, StopReason, TurnRequest, TurnResult};
-use crate::workspace::SessionId;
+use crate::workspace::{LaneSettings, SessionId};
 
 impl Inner {
     /// Runs the event's turn and delivers its answer.
@@ -34,13 +35,20 @@ impl Inner {
 
     async fn answer(&self, event: &Event, id: &str, stop: watch::Receiver<Option<StopReason>>, reply: &mut dyn Reply) -> Answer {
         let bindings = self.parts.workspace.bindings();
-        let name = self.backend_of(&event.lane).await;
+        let (name, lane) = self.backend_of(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
             tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
             return plain_failure(name, format!("The backend is not available. (backend missing, {id})"));
         };
+        let directory = match self.directory_of(&lane).await {
+            Ok(directory) => directory,
+            Err(fault) => {
+                tracing::error!(backend = name, fault, "nothing runs here until channels.md is mended");
+                return plain_failure(name, format!("The working directory of this channel cannot be used. (directory, {id})"));
+            }
+        };
         let binding = bindings.get(&event.lane, &name).await;
-        let start = self.start(event, backend.descriptor(), binding.session).await;
+        let start = self.start(event, &*backend, &lane, directory, binding.session).await;
         let requested = start.native_id.clone();
         let header = self.header(event, id, &*backend);
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
@@ -64,15 +72,22 @@ impl Inner {
     }
 
     /// What the guest is told, from files read at this moment.
-    async fn start(&self, event: &Event, descriptor: &Descriptor, session: Option<SessionId>) -> StartTurn {
-        let choices = &self.parts.choices;
-        let own = descriptor.name == choices.backend;
+    async fn start(
+        &self,
+        event: &Event,
+        backend: &dyn Backend,
+        lane: &LaneSettings,
+        directory: PathBuf,
+        session: Option<SessionId>,
+    ) -> StartTurn {
+        let (choices, descriptor) = (&self.parts.choices, backend.descriptor());
+        let in_force = self.in_force(&event.lane, lane, descriptor).await;
         let memory_path = self.parts.workspace.memory_path();
         // Tools with which the agent may write to memory.md in this turn.
-        let may_write = choices.mode == Mode::Build
-            && match choices.safety {
+        let may_write = in_force.mode == Mode::Build
+            && match in_force.safety {
                 Safety::Default => false,
-                Safety::Edit => memory_path.starts_with(&self.parts.host.cwd),
+                Safety::Edit => memory_path.starts_with(&directory),
                 Safety::Danger => true,
             };
         let allowed = |tool: &&String| choices.allowed_tools.is_empty() || choices.allowed_tools.contains(tool);
@@ -85,20 +100,20 @@ impl Inner {
         StartTurn {
             session: 1,
             turn: 1,
-            cwd: self.parts.host.cwd.to_string_lossy().into_owned(),
+            cwd: directory.to_string_lossy().into_owned(),
             native_id: session.filter(|_| supported(Feature::Resume)).map(|id| id.as_str().to_owned()),
             fork: false,
             fresh_id: uuid::Uuid::new_v4().to_string(),
             one_shot: true,
             settings: Settings {
-                model: choices.model.clone().filter(|_| own && supported(Feature::Model)),
-                safety: choices.safety,
-                mode: if supported(Feature::Plan) { choices.mode } else { Mode::Build },
-                effort: None,
+                model: in_force.model,
+                safety: in_force.safety,
+                mode: in_force.mode,
+                effort: in_force.effort,
                 system_prompt: Some(assembled.text).filter(|_| supported(Feature::SystemPrompt)),
                 allowed_tools: if supported(Feature::AllowedTools) { choices.allowed_tools.clone() } else { Vec::new() },
                 max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
-                options: "{}".to_owned(),
+                options: backend.options().to_owned(),
             },
             parts: vec![Part::Text(prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref()))],
         }
@@ -124,7 +139,7 @@ impl Inner {
             backend_version: descriptor.version.clone(),
             generation: generation.number,
             digest: generation.digest.clone(),
-            agent_version: self.parts.host.agent_versions.get(&descriptor.name).cloned(),
+            agent_version: self.parts.host.agent_version(&descriptor.name),
             started: jiff::Timestamp::now().to_string(),
         }
     }

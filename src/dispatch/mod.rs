@@ -4,47 +4,31 @@
 //! answer through the [`Outlet`] and saves what must outlive the turn. It knows no adapter. Pinned by
 //! `tests/dispatch.rs`.
 
+mod choices;
 mod event;
 mod reply;
+mod settings;
 mod veil;
 mod wording;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
 
+pub use choices::{Choices, Effective, effective};
 pub use reply::{Answer, DeliveryError, Outlet, Reply};
+pub use settings::Setting;
 pub use wording::Refusal;
 
-use crate::agent::{Mode, Safety};
 use crate::event::{Event, Lane, NewEvent, Sequence};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
 use crate::turn::{Backends, Host, Launcher, StopReason};
 use crate::workspace::Workspace;
-
-/// What the operator chose for every turn; a backend ignores what it does not support.
-#[derive(Clone, Debug)]
-pub struct Choices {
-    /// Backend of lanes without a choice of their own.
-    pub backend: String,
-    /// Model, for that backend only: another one would not know it.
-    pub model: Option<String>,
-    /// The level in force.
-    pub safety: Safety,
-    /// Build or plan.
-    pub mode: Mode,
-    /// The agent's own tool names; empty: no restriction.
-    pub allowed_tools: Vec<String>,
-    /// Model rounds.
-    pub max_turns: u32,
-    /// Bytes of a prompt.
-    pub prompt_limit: usize,
-}
 
 /// What a dispatcher works with.
 pub struct Parts {
@@ -82,6 +66,8 @@ struct Inner {
     tasks: TaskTracker,
     /// What was wrong with the files when they were last read.
     warned: Mutex<Vec<String>>,
+    /// What was said about settings that are not in force.
+    told: Mutex<HashSet<String>>,
     /// Told whenever an event is finished.
     finished: Notify,
 }
@@ -91,8 +77,15 @@ impl Dispatcher {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let queue = Mutex::new(Queue::new(parts.limits));
-        let inner =
-            Inner { parts, queue, running: Mutex::default(), tasks: TaskTracker::new(), warned: Mutex::default(), finished: Notify::new() };
+        let inner = Inner {
+            parts,
+            queue,
+            running: Mutex::default(),
+            tasks: TaskTracker::new(),
+            warned: Mutex::default(),
+            told: Mutex::default(),
+            finished: Notify::new(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -142,31 +135,6 @@ impl Dispatcher {
         had.map_err(|error| {
             tracing::error!(%lane, %error, "cannot forget the conversation");
             "The conversation could not be forgotten: its file cannot be written. (storage)".to_owned()
-        })
-    }
-
-    /// The backend that answers in a lane.
-    pub async fn backend_of(&self, lane: &Lane) -> String {
-        self.inner.backend_of(lane).await
-    }
-
-    /// The backends there are.
-    #[must_use]
-    pub fn backend_names(&self) -> Vec<String> {
-        self.inner.parts.backends.names()
-    }
-
-    /// Chooses the backend of a lane, from its next turn on.
-    ///
-    /// # Errors
-    /// When there is no such backend or the file cannot be written; in words for the person who asked.
-    pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
-        if self.inner.parts.backends.get(name).is_none() {
-            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
-        }
-        self.inner.parts.workspace.bindings().set_backend(lane, name).await.map_err(|error| {
-            tracing::error!(%lane, %error, "cannot save the choice of a backend");
-            "The choice could not be saved. (storage)".to_owned()
         })
     }
 
@@ -253,10 +221,6 @@ impl Drop for Ticket {
 }
 
 impl Inner {
-    async fn backend_of(&self, lane: &Lane) -> String {
-        self.parts.workspace.bindings().active_backend(lane).await.unwrap_or_else(|| self.parts.choices.backend.clone())
-    }
-
     /// Tells the author that an accepted event will not be answered.
     async fn refuse(&self, event: &Event, why: &str) {
         let reply = self.parts.outlet.open(event);

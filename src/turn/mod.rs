@@ -16,6 +16,6 @@ pub use audience::{Answerer, Audience, Settled};
 pub use driver::{StopReason, TurnRequest, run};
 pub use ending::{Ending, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
-pub use host::{BASE_VARIABLES, Host};
+pub use host::{Agent, Agents, BASE_VARIABLES, Host};
 pub use launch::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};

@@ -75,6 +75,7 @@ pub async fn run(request: TurnRequest, host: &Host, launcher: &dyn Launcher, aud
         id: request.id,
         turn,
         safety: request.start.settings.safety,
+        cwd: std::path::PathBuf::from(&request.start.cwd),
         recording: request.recording,
         guard: Guard::new(turn),
         guest: None,
@@ -115,6 +116,7 @@ struct Driver<'a> {
     id: String,
     turn: TurnRef,
     safety: crate::agent::Safety,
+    cwd: std::path::PathBuf,
     recording: Recording,
     guard: Guard,
     /// None once it failed.

@@ -23,7 +23,7 @@ impl Driver<'_> {
                 self.spawns += 1;
                 self.heard = Instant::now();
                 self.process = Some((proc, process));
-                let agent_version = self.host.agent_versions.get(self.name()).cloned();
+                let agent_version = self.host.agent_version(self.name());
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
             Err(failure) => {
@@ -60,7 +60,7 @@ impl Driver<'_> {
         self.recording.host(What::Launch {
             command: command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
             environment: environment.iter().map(|(name, _)| name.clone()).collect(),
-            cwd: self.host.cwd.to_string_lossy().into_owned(),
+            cwd: self.cwd.to_string_lossy().into_owned(),
         });
         let line_limit = descriptor.line_limit.map_or(self.host.line_limit, |limit| self.host.line_limit.min(limit as usize));
         let program = PathBuf::from(command.remove(0));
@@ -69,7 +69,7 @@ impl Driver<'_> {
             program,
             arguments: command,
             environment,
-            cwd: self.host.cwd.clone(),
+            cwd: self.cwd.clone(),
             stdin,
             keep_open: spawn.keep_open,
             line_limit,
