@@ -1,6 +1,5 @@
 //! Whole turns through dispatcher, files, component, custody and a real process, beside that process alone.
 
-use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,8 +16,8 @@ use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
-use aetheel::turn::Host;
 use aetheel::turn::recording::Recorder;
+use aetheel::turn::{Agents, Host};
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
 
@@ -177,6 +176,9 @@ impl Gateway {
                 cwd: folder("workspace"),
                 query_timeout: Duration::from_secs(120),
                 idle_timeout: None,
+                ask_timeout: Duration::from_secs(600),
+                link_idle: Duration::from_secs(900),
+                links_warm: 5,
                 stop_grace: Duration::from_secs(5),
                 max_turns: 25,
                 line_limit: bounds.line,

@@ -1,9 +1,9 @@
 //! Seeing one event through: files, prompt, turn, memory, binding, answer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
 use super::veil::Veil;
@@ -13,9 +13,11 @@ use crate::agent::{Ask, AskKey, EventKind as AgentEventKind, FailureKind, Mode, 
 use crate::event::Event;
 use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
-use crate::turn::recording::{FORMAT, Header};
 use crate::turn::{Answerer, Audience, Backend, Ending, Settled, StopReason, TurnRequest, TurnResult};
-use crate::workspace::{LaneSettings, SessionId};
+use crate::workspace::{Binding, LaneSettings, SessionId};
+
+/// The setting beside a session that says where it was made.
+const DIRECTORY: &str = "directory";
 
 impl Inner {
     /// Runs the event's turn and delivers its answer.
@@ -48,17 +50,23 @@ impl Inner {
             }
         };
         let binding = bindings.get(&event.lane, &name).await;
-        let start = self.start(event, &*backend, &lane, directory, binding.session).await;
+        // Agents find a session only where it was made; some wait for ever for one that is not there.
+        let moved = binding.session.is_some() && binding.settings.get(DIRECTORY) != self.elsewhere(&directory).as_ref();
+        let session = binding.session.clone().filter(|_| !moved);
+        let start = self.start(event, &*backend, &lane, directory.clone(), session).await;
         let requested = start.native_id.clone();
-        let header = self.header(event, id, &*backend);
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
-        let request = TurnRequest { id: id.to_owned(), backend, start, stop, recording: self.parts.recorder.begin(&header) };
+        let (_steer, steers) = mpsc::unbounded_channel();
+        let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
         let mut follower = Follower { veil: Veil::new(&self.parts.redactor), reply };
-        let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut follower).await;
+        let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.veil.lift(|event| follower.reply.update(event, &result.transcript));
         self.report(&name, &result);
-        let notices = self.keep(event, &name, binding.epoch, requested.as_deref(), &result).await;
+        let mut notices = self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await;
+        if moved {
+            notices.push("The working directory here is another one now; this is a new conversation.".to_owned());
+        }
         let (text, notices) = self.remember(result.text.clone(), notices).await;
         Answer {
             failure: wording::failure(&result.ending, self.parts.host.query_timeout, result.transcript.retry(), id),
@@ -128,22 +136,6 @@ impl Inner {
         *known = warnings;
     }
 
-    fn header(&self, event: &Event, id: &str, backend: &dyn Backend) -> Header {
-        let (descriptor, generation) = (backend.descriptor(), backend.generation());
-        Header {
-            aetheel_recording: FORMAT,
-            turn: id.to_owned(),
-            event: event.sequence,
-            lane: event.lane.to_string(),
-            backend: descriptor.name.clone(),
-            backend_version: descriptor.version.clone(),
-            generation: generation.number,
-            digest: generation.digest.clone(),
-            agent_version: self.parts.host.agent_version(&descriptor.name),
-            started: jiff::Timestamp::now().to_string(),
-        }
-    }
-
     /// The log line of a turn's end, and of what its parser did not know.
     fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
@@ -157,16 +149,40 @@ impl Inner {
         }
     }
 
+    /// A working directory other than the usual one.
+    fn elsewhere(&self, directory: &Path) -> Option<String> {
+        (directory != self.parts.host.cwd).then(|| directory.to_string_lossy().into_owned())
+    }
+
     /// Saves or forgets the session; returns what to tell the user about it.
-    async fn keep(&self, event: &Event, backend: &str, epoch: u64, requested: Option<&str>, result: &TurnResult) -> Vec<String> {
+    async fn keep(
+        &self,
+        event: &Event,
+        backend: &str,
+        binding: &Binding,
+        requested: Option<&str>,
+        result: &TurnResult,
+        directory: &Path,
+    ) -> Vec<String> {
         let bindings = self.parts.workspace.bindings();
         let mut notices = result.transcript.notices().to_vec();
         let saved = match (&result.ending, &result.session) {
             (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
-                bindings.set_session_if(&event.lane, backend, None, epoch).await
+                bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
             (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => match SessionId::new(&ready.native_id) {
-                Ok(id) => bindings.set_session_if(&event.lane, backend, Some(id), epoch).await,
+                Ok(id) => {
+                    let elsewhere = self.elsewhere(directory);
+                    let noted = if binding.settings.get(DIRECTORY) == elsewhere.as_ref() {
+                        Ok(())
+                    } else {
+                        bindings.set_setting(&event.lane, backend, DIRECTORY, elsewhere).await
+                    };
+                    match noted {
+                        Ok(()) => bindings.set_session_if(&event.lane, backend, Some(id), binding.epoch).await,
+                        Err(error) => Err(error),
+                    }
+                }
                 Err(error) => Err(error),
             },
             _ => Ok(true),

@@ -80,6 +80,14 @@ impl Guest for ScriptedGuest {
         }
         Ok(actions)
     }
+
+    async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        Ok(None)
+    }
+
+    async fn load(&mut self, _: &str, _: &str) -> Result<(), GuestFailure> {
+        Err(GuestFailure::Refused("it takes over no state".to_owned()))
+    }
 }
 
 /// The only backend.
@@ -336,6 +344,9 @@ pub async fn parts(
             cwd: folder.to_owned(),
             query_timeout: Duration::from_secs(60),
             idle_timeout: None,
+            ask_timeout: Duration::from_secs(600),
+            link_idle: Duration::from_secs(900),
+            links_warm: 5,
             stop_grace: Duration::from_millis(200),
             max_turns: 25,
             line_limit: 1 << 20,
