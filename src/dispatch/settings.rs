@@ -1,6 +1,6 @@
 //! What people choose for a lane while the gateway runs: the backend, and with it model, thinking, safety and mode.
 //!
-//! Kept per lane and backend. Pinned by `tests/dispatch/choosing.rs`.
+//! Kept per lane and backend. Pinned by `tests/gateway/choosing.rs`.
 
 use std::path::PathBuf;
 

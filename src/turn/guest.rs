@@ -12,7 +12,7 @@ use crate::agent::{Action, Descriptor, TimedInput};
 pub struct Generation {
     /// Counts the loads of this backend, from 1.
     pub number: u32,
-    /// SHA-256 of the component, lower-case hex.
+    /// SHA-256 of the component, and of what a launch profile makes of it where there is one; lower-case hex.
     pub digest: String,
 }
 
