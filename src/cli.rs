@@ -53,6 +53,14 @@ pub enum BackendCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Ask a backend's agent whether it can work; may start it
+    Ping {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Backend to ask, instead of AGENT_BACKEND
+        name: Option<String>,
+    },
 }
 
 /// Settings shared by all commands.

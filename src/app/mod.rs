@@ -33,6 +33,9 @@ pub fn run(cli: Cli) -> u8 {
         Command::Backend(BackendCommand::List { common, json }) => {
             with_settings(common.env_file.as_deref(), None, |settings| block_on(list(settings, json)))
         }
+        Command::Backend(BackendCommand::Ping { common, name }) => {
+            with_settings(common.env_file.as_deref(), name, |settings| block_on(ping(settings)))
+        }
         Command::Run(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(gateway::serve(settings))),
     }
 }
@@ -122,6 +125,38 @@ async fn list(settings: Settings, json: bool) -> u8 {
     // A closed stdout has nobody to tell.
     let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
     exit::OK
+}
+
+/// `aetheel backend ping`.
+async fn ping(settings: Settings) -> u8 {
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
+        say(&format!("error: {fault}"));
+        return exit::CONFIG;
+    }
+    let ground = match Ground::prepare(settings, false).await {
+        Ok(ground) => ground,
+        Err(refused) => {
+            tell(&refused);
+            return refused.code;
+        }
+    };
+    let (name, redactor) = (ground.config.agent_backend.clone(), ground.redactor.clone());
+    // Nothing is answered: there are no prompts.
+    let (dispatcher, rest) = ground.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())));
+    let said = dispatcher.ping(&name).await;
+    dispatcher.shutdown(Duration::ZERO).await;
+    rest.close().await;
+    match said {
+        Ok(said) => {
+            // A closed stdout has nobody to tell; the exit code still does.
+            let _ = writeln!(std::io::stdout(), "{}", redactor.clean(said));
+            exit::OK
+        }
+        Err(fault) => {
+            say(&format!("error: {}", redactor.clean(fault)));
+            exit::UNAVAILABLE
+        }
+    }
 }
 
 /// `aetheel console`.

@@ -24,6 +24,7 @@ pub enum Leave {
 const HELP: &str = "\
 /reset             forget the conversation
 /backend [NAME]    show or choose who answers
+/ping [NAME]       ask a backend whether it can work
 /model [NAME]      show or choose its model; `unset` takes a choice back, here and below
 /thinking [LEVEL]  show or choose how much it thinks
 /safety [LEVEL]    show or choose what it may do without asking
@@ -125,6 +126,10 @@ impl Session<'_> {
                 }
                 Some(name) => self.dispatcher.choose_backend(&Lane::Console, name).await.map(|()| format!("{name} answers from now on")),
             },
+            Some("/ping") => {
+                let current = self.dispatcher.backend_of(&Lane::Console).await;
+                self.dispatcher.ping(words.next().unwrap_or(&current)).await
+            }
             Some("/model") => self.choose(Setting::Model, words.next()).await,
             Some("/thinking") => self.choose(Setting::Effort, words.next()).await,
             Some("/safety") => self.choose(Setting::Safety, words.next()).await,

@@ -3,11 +3,12 @@
 //! Kept per lane and backend. Pinned by `tests/gateway/choosing.rs`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::choices::{Choices, Effective, LEVELS, effective, effort, level, listed, names, planning, safety};
 use super::{Dispatcher, Inner};
-use crate::agent::descriptor::Feature;
-use crate::agent::{Descriptor, Mode};
+use crate::agent::descriptor::{Feature, Sharing};
+use crate::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
 use crate::event::Lane;
 use crate::workspace::{BindingsError, LaneSettings, is_plain_model};
 
@@ -34,6 +35,9 @@ impl Setting {
         }
     }
 }
+
+/// How long an agent may take to say how it is; some take seconds to start.
+const PING: Duration = Duration::from_secs(30);
 
 /// Takes a choice back; so does `default`, except for safety, where it is a level.
 const UNSET: &str = "unset";
@@ -64,6 +68,31 @@ impl Dispatcher {
             return Err(format!("{name} cannot be used here: {reason}. (unavailable)"));
         }
         kept(lane, self.inner.parts.workspace.bindings().set_backend(lane, name).await)
+    }
+
+    /// Asks a backend whether it can work: what is known of its agent, and where that runs live, the agent itself, which
+    /// may be started for it. Returns one line about it.
+    ///
+    /// # Errors
+    /// Why it cannot; in words for the person who asked.
+    pub async fn ping(&self, name: &str) -> Result<String, String> {
+        let Some(backend) = self.inner.parts.backends.get(name) else {
+            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+        };
+        if let Some(reason) = self.inner.parts.backends.unavailable(name).await {
+            return Err(format!("{name} cannot be used here: {reason}. (unavailable)"));
+        }
+        if backend.descriptor().sharing == Sharing::Turn {
+            return Ok(format!("{name} is ready; it runs its agent once a turn"));
+        }
+        match self.inner.links.query(&backend, QueryKind::Health, PING).await? {
+            QueryResult::Health(said) => Ok(format!("{name} is ready: {said}")),
+            QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
+                Ok(format!("{name} is ready; its agent tells nothing about its health"))
+            }
+            QueryResult::Failed(failure) => Err(format!("{name} does not work: {}", failure.message)),
+            other => Err(format!("{name} gave a strange answer: {other:?}")),
+        }
     }
 
     /// Chooses a setting of a lane and its backend, from its next turn on; with no value tells what is in force and

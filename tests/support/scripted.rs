@@ -336,28 +336,33 @@ pub async fn parts(
             prompt_limit: 256 << 10,
         },
         limits,
-        host: Host {
-            variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
-            further_variables: vec![],
-            agents: Agents::default(),
-            wrapper: vec![],
-            cwd: folder.to_owned(),
-            query_timeout: Duration::from_secs(60),
-            idle_timeout: None,
-            ask_timeout: Duration::from_secs(600),
-            link_idle: Duration::from_secs(900),
-            links_warm: 5,
-            stop_grace: Duration::from_millis(200),
-            max_turns: 25,
-            line_limit: 1 << 20,
-            output_limit: 64 << 20,
-        },
+        host: host(folder),
         backends,
         launcher,
         outlet: Arc::new(CollectingOutlet(collected.clone())),
         workspace: Workspace::open(&folder.join("config")).await.unwrap(),
         recorder: Recorder::new(folder.join("recordings"), Redactor::default()),
         redactor: Redactor::default(),
+    }
+}
+
+/// How agents are run, with short times; change what matters.
+pub fn host(folder: &Path) -> Host {
+    Host {
+        variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
+        further_variables: vec![],
+        agents: Agents::default(),
+        wrapper: vec![],
+        cwd: folder.to_owned(),
+        query_timeout: Duration::from_secs(60),
+        idle_timeout: None,
+        ask_timeout: Duration::from_secs(600),
+        link_idle: Duration::from_secs(900),
+        links_warm: 5,
+        stop_grace: Duration::from_millis(200),
+        max_turns: 25,
+        line_limit: 1 << 20,
+        output_limit: 64 << 20,
     }
 }
 
