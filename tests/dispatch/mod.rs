@@ -1,5 +1,6 @@
 //! Dispatcher and turn driver on scripted parts.
 
+mod health;
 mod hostile;
 mod order;
 mod turns;

@@ -318,3 +318,18 @@ async fn a_wrapper_stands_before_the_program() {
     let program = crate::support::program::aetheel().display().to_string();
     assert!(wrapped.starts_with(&format!("{program} demo-agent")), "{wrapped}");
 }
+
+#[tokio::test]
+async fn a_backend_tells_whether_it_can_work_at_any_time() {
+    let installation = with_programs(&[]);
+    put(&installation, "missing", json!({}));
+    let ended = installation.run(&["backend", "ping"], "").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("demo is ready; it runs its agent once a turn\n", 0), "{}", ended.stderr);
+    let ended = installation.run(&["backend", "ping", "missing"], "").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("", 69), "{}", ended.stderr);
+    assert!(ended.stderr.contains("backend `missing`: program not found: missing"), "{}", ended.stderr);
+    let ended = installation.run(&["console"], "/ping\n/ping missing\n").await;
+    let wanted =
+        "demo is ready; it runs its agent once a turn\n✗ missing cannot be used here: its program is not installed. (unavailable)\n";
+    assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
+}
