@@ -53,8 +53,8 @@ pub struct Examiner {
 pub struct Place {
     /// This path rather than `PATH`.
     pub path: Option<PathBuf>,
-    /// Which setting could name another path.
-    pub setting: Option<&'static str>,
+    /// How the operator could name another path.
+    pub hint: Option<&'static str>,
     /// It is the backend of lanes without a choice, so that `BACKEND_MODEL` and the like are meant for it.
     pub default: bool,
 }
@@ -64,17 +64,17 @@ impl Examiner {
     pub fn look(&self, descriptor: &Descriptor, place: &Place) -> Findings {
         let mut findings =
             Findings { warnings: unsupported(descriptor, &self.config, &self.variables, place.default), ..Findings::default() };
-        findings.faults.extend(missing_credentials(descriptor, &self.variables));
-        findings.faults.extend(root_fault(descriptor, &self.config, &self.variables));
-        let Some(program) = descriptor.programs.first() else { return findings };
-        match locate(&program.name, place.path.as_deref(), &self.variables) {
-            Ok(path) => findings.program = Some(path),
-            Err(error) => {
-                let or = place.setting.map(|setting| format!(", or set {setting}")).unwrap_or_default();
+        match descriptor.programs.first().map(|program| locate(&program.name, place.path.as_deref(), &self.variables)) {
+            Some(Ok(path)) => findings.program = Some(path),
+            Some(Err(error)) => {
+                let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
                 let text = format!("{error}; install it or add its folder to PATH{or}");
                 findings.faults.push(Fault { brief: "its program is not installed", text });
             }
+            None => {}
         }
+        findings.faults.extend(missing_credentials(descriptor, &self.variables));
+        findings.faults.extend(root_fault(descriptor, &self.config, &self.variables));
         findings
     }
 
@@ -116,15 +116,24 @@ fn missing_credentials(descriptor: &Descriptor, variables: &HashMap<String, Stri
     if found || descriptor.credentials.is_empty() {
         return None;
     }
-    let ways: Vec<String> = descriptor
-        .credentials
-        .iter()
-        .map(|credential| match credential {
-            Credential::Variable(name) => format!("set {name}"),
-            Credential::File(path) => format!("sign in, which makes {path}"),
-        })
-        .collect();
+    let variables = descriptor.credentials.iter().filter_map(|credential| match credential {
+        Credential::Variable(name) => Some(name.as_str()),
+        Credential::File(_) => None,
+    });
+    let files = descriptor.credentials.iter().filter_map(|credential| match credential {
+        Credential::File(path) => Some(path.as_str()),
+        Credential::Variable(_) => None,
+    });
+    let ways = [("set ", one_of(variables)), ("sign in, which makes ", one_of(files))];
+    let ways: Vec<String> = ways.into_iter().filter_map(|(how, what)| Some(format!("{how}{}", what?))).collect();
     Some(Fault { brief: "it is not signed in", text: format!("no credentials found; {}", ways.join(", or ")) })
+}
+
+/// `a, b or c`; none of nothing.
+fn one_of<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut names: Vec<&str> = names.collect();
+    let last = names.pop()?;
+    Some(if names.is_empty() { last.to_owned() } else { format!("{} or {last}", names.join(", ")) })
 }
 
 fn root_fault(descriptor: &Descriptor, config: &Config, variables: &HashMap<String, String>) -> Option<Fault> {
@@ -207,6 +216,9 @@ mod tests {
 
     #[test]
     fn missing_credentials_list_every_way() {
+        let many = descriptor(r#","credentials":[{"file":"~/.x/a"},{"variable":"A"},{"variable":"B"},{"variable":"C"}]"#);
+        let fault = missing_credentials(&many, &HashMap::new()).expect("missing").text;
+        assert_eq!(fault, "no credentials found; set A, B or C, or sign in, which makes ~/.x/a");
         let descriptor = descriptor(r#","credentials":[{"variable":"X_KEY"},{"file":"~/.x/login"}]"#);
         let fault = missing_credentials(&descriptor, &HashMap::new()).expect("missing").text;
         assert!(fault.contains("set X_KEY") && fault.contains("~/.x/login"), "{fault}");

@@ -1,6 +1,7 @@
 //! `AGENT_BACKEND=auto`: which backend answers when the operator leaves it to the start.
 
 use super::roster::{Roster, is_demo};
+use crate::config::AUTO;
 use crate::turn::Backends as _;
 
 /// Who goes first, in this order; the others follow by name, profiles last.
@@ -13,17 +14,29 @@ pub struct Detected {
     pub name: Option<String>,
     /// Those before it, each with why it cannot.
     pub skipped: Vec<(String, String)>,
+    /// Profiles before it whose programs are not there.
+    pub uninstalled: usize,
 }
 
 impl Detected {
-    /// Why it came to this, as one line.
+    /// Why it came to this, as one line; profiles of agents that nobody installed are only counted.
     pub fn why(&self) -> String {
-        let skipped: Vec<String> = self.skipped.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
-        match (&self.name, skipped.is_empty()) {
-            (Some(_), true) => "the first of all".to_owned(),
-            (Some(_), false) => format!("the first that can work here; not {}", skipped.join("; not ")),
-            (None, _) => skipped.join("; "),
+        let skipped: Vec<String> = self.skipped.iter().map(|(name, reason)| format!("; not {name}: {reason}")).collect();
+        let uncounted = match self.uninstalled {
+            0 => String::new(),
+            count => format!("; not {count} profiles of acp.md: their programs are not installed"),
+        };
+        match skipped.is_empty() && self.uninstalled == 0 {
+            true => "the first of all".to_owned(),
+            false => format!("the first that can work here{}{uncounted}", skipped.concat()),
         }
+    }
+
+    /// What is wrong where there is none.
+    pub fn faults(&self) -> Vec<String> {
+        let first = format!("AGENT_BACKEND {AUTO:?}: no backend can work here; `aetheel backend list` says more");
+        let skipped = self.skipped.iter().map(|(name, reason)| format!("backend `{name}`: {reason}"));
+        std::iter::once(first).chain(skipped).collect()
     }
 }
 
@@ -31,13 +44,18 @@ impl Detected {
 pub fn detect(roster: &Roster) -> Detected {
     let names = roster.names();
     let (profiles, components): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| roster.is_profile(name));
-    first_of(components, profiles, |name| {
+    let mut detected = first_of(components, profiles, |name| {
         let Some(backend) = roster.get(name) else { return Some("it is not loaded".to_owned()) };
         if is_demo(&*backend) {
             return Some("it answers only when named".to_owned());
         }
         roster.look(name).map(|findings| findings.reasons()).filter(|reasons| !reasons.is_empty())
-    })
+    });
+    let before = detected.skipped.len();
+    let installed = |name: &str| roster.look(name).is_some_and(|findings| findings.program.is_some());
+    detected.skipped.retain(|(name, _)| !roster.is_profile(name) || installed(name));
+    detected.uninstalled = before - detected.skipped.len();
+    detected
 }
 
 /// The first with no reason against it.

@@ -50,10 +50,7 @@ impl Foundation {
         let detected = (config.agent_backend == AUTO).then(|| auto::detect(&roster));
         let default = match &detected {
             Some(auto::Detected { name: Some(name), .. }) => Ok(name.clone()),
-            Some(nothing) => {
-                let fault = format!("AGENT_BACKEND {AUTO:?}: no backend can work here: {}", nothing.why());
-                Err(Refused { code: exit::UNAVAILABLE, faults: vec![fault] })
-            }
+            Some(nothing) => Err(Refused { code: exit::UNAVAILABLE, faults: nothing.faults() }),
             None if roster.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
             None => Err(Refused { code: exit::CONFIG, faults: vec![no_backend(config, &roster)] }),
         };
@@ -61,7 +58,14 @@ impl Foundation {
             roster.decide(name);
         }
         let refused = reports.into_iter().filter_map(refusal).collect();
-        Ok(Self { custody, roster, registry, refused, default, detected: detected.map(|detected| detected.why()) })
+        Ok(Self {
+            custody,
+            roster,
+            registry,
+            refused,
+            default,
+            detected: detected.filter(|detected| detected.name.is_some()).map(|detected| detected.why()),
+        })
     }
 
     /// Looks at all agents and lists the backends.
@@ -86,7 +90,8 @@ impl Foundation {
             Ok(default) => (Some(default), Vec::new()),
             Err(refused) => (None, refused.faults),
         };
-        warnings.extend(faults);
+        // What is wrong with each stands beside it.
+        warnings.extend(faults.into_iter().take(1));
         Listing { default, detected, backends, refused, warnings }
     }
 }

@@ -107,19 +107,23 @@ impl Row {
         let features: Vec<String> =
             self.features.iter().filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned())).collect();
         let mut details: Vec<(&'static str, String)> = self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
-        details.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
-        details.extend([("can", features.join(", ")), ("efforts", ids(&self.efforts)), ("models", ids(&self.models))]);
+        if self.available {
+            details.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
+            details.extend([("can", features.join(", ")), ("efforts", ids(&self.efforts)), ("models", ids(&self.models))]);
+        }
         details.retain(|(_, text)| !text.is_empty());
         details
     }
 }
 
 impl Listing {
-    /// For a terminal; `colour` for one that has it.
+    /// For a terminal, those that can work here first; `colour` for one that has it.
     pub fn table(&self, colour: bool) -> String {
         let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
         let heads = ["BACKEND", "STATUS", "RUNS", "VERSION", "AGENT"].map(str::to_owned);
-        let rows: Vec<[String; 5]> = self.backends.iter().map(Row::cells).collect();
+        let mut backends: Vec<&Row> = self.backends.iter().collect();
+        backends.sort_by_key(|row| !row.available);
+        let rows: Vec<[String; 5]> = backends.iter().map(|row| row.cells()).collect();
         let width = |column: usize| rows.iter().chain([&heads]).map(|cells| cells[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..heads.len()).map(width).collect();
         let line = |cells: &[String; 5]| {
@@ -130,7 +134,7 @@ impl Listing {
         if !rows.is_empty() {
             let _ = writeln!(out, "{}", paint("1", &line(&heads)));
         }
-        for (row, cells) in self.backends.iter().zip(&rows) {
+        for (row, cells) in backends.iter().zip(&rows) {
             let text = line(cells);
             let _ = writeln!(out, "{}", if row.available { text } else { paint("2", &text) });
             for (what, text) in row.details() {

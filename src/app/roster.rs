@@ -136,7 +136,7 @@ impl Roster {
         }
         while let Some(examined) = examinations.join_next().await {
             if let Ok(Some((name, findings))) = examined {
-                tell(&name, &findings);
+                self.tell(&name, &findings);
             }
         }
     }
@@ -169,8 +169,23 @@ impl Roster {
     async fn examine_again(&self, names: Vec<String>) {
         for name in names {
             if let Some(findings) = self.examine(&name).await {
-                tell(&name, &findings);
+                self.tell(&name, &findings);
             }
+        }
+    }
+
+    fn tell(&self, name: &str, findings: &Findings) {
+        let program = findings.program.as_deref().map(Path::display).map(tracing::field::display);
+        if findings.faults.is_empty() {
+            tracing::info!(backend = name, program, version = findings.version, "backend is ready");
+        } else if self.is_profile(name) {
+            // There are profiles for many more agents than anybody has.
+            tracing::debug!(backend = name, reason = findings.reasons(), "backend is not available");
+        } else {
+            tracing::info!(backend = name, reason = findings.reasons(), "backend is not available");
+        }
+        for warning in &findings.warnings {
+            tracing::info!(backend = name, "{warning}");
         }
     }
 
@@ -231,7 +246,7 @@ impl Roster {
         let operators = self.examiner.config.backend_cli_path.clone().filter(|_| default);
         Place {
             path: operators.or_else(|| profile.as_ref()?.profile.program_path(home)),
-            setting: if default { Some("BACKEND_CLI_PATH") } else { profile.map(|_| "its path in acp.md") },
+            hint: if default { Some("set BACKEND_CLI_PATH") } else { profile.map(|_| "give its path in acp.md") },
             default,
         }
     }
@@ -270,6 +285,15 @@ impl Backends for Roster {
         names
     }
 
+    fn offered(&self) -> Vec<String> {
+        let mut names = self.names();
+        names.retain(|name| match self.findings(name) {
+            Some(findings) => findings.faults.is_empty(),
+            None => self.look(name).is_some_and(|findings| findings.faults.is_empty()),
+        });
+        names
+    }
+
     async fn unavailable(&self, name: &str) -> Option<String> {
         // What was wrong may have been mended since.
         let findings = match self.findings(name) {
@@ -284,16 +308,4 @@ impl Backends for Roster {
 /// Whether a program is this one: the scripted agent of the demo, which nobody means unless they name it.
 pub fn is_demo(backend: &dyn Backend) -> bool {
     backend.descriptor().programs.first().is_some_and(|program| program.name == env!("CARGO_PKG_NAME"))
-}
-
-fn tell(name: &str, findings: &Findings) {
-    let program = findings.program.as_deref().map(Path::display).map(tracing::field::display);
-    if findings.faults.is_empty() {
-        tracing::info!(backend = name, program, version = findings.version, "backend is ready");
-    } else {
-        tracing::info!(backend = name, reason = findings.reasons(), "backend is not available");
-    }
-    for warning in &findings.warnings {
-        tracing::info!(backend = name, "{warning}");
-    }
 }

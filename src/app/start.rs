@@ -127,13 +127,22 @@ impl Ground {
             format!("program: {}", self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)),
             format!("agent version: {}", self.findings.version.as_deref().unwrap_or("unknown")),
         ];
+        let mut idle = Vec::new();
         for name in self.roster.names().into_iter().filter(|name| *name != self.config.agent_backend) {
-            lines.extend(self.roster.findings(&name).map(|findings| match findings.reasons() {
+            let Some(findings) = self.roster.findings(&name) else { continue };
+            if self.roster.is_profile(&name) && !findings.faults.is_empty() {
+                idle.push(name);
+                continue;
+            }
+            lines.push(match findings.reasons() {
                 reasons if reasons.is_empty() => {
                     format!("backend {name}: ready, agent version {}", findings.version.as_deref().unwrap_or("unknown"))
                 }
                 reasons => format!("backend {name}: not available: {reasons}"),
-            }));
+            });
+        }
+        if !idle.is_empty() {
+            lines.push(format!("profiles of agents that cannot work here (`aetheel backend list` says why): {}", idle.join(", ")));
         }
         let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await);
         lines.extend(warnings.map(|warning| format!("warning: {warning}")));

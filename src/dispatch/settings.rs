@@ -48,10 +48,10 @@ impl Dispatcher {
         self.inner.backend_of(lane).await.0
     }
 
-    /// The backends there are.
+    /// The backends to choose from.
     #[must_use]
     pub fn backend_names(&self) -> Vec<String> {
-        self.inner.parts.backends.names()
+        self.inner.parts.backends.offered()
     }
 
     /// Chooses the backend of a lane, from its next turn on.

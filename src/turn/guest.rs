@@ -98,6 +98,10 @@ pub trait Backends: Send + Sync {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>>;
     /// The names, sorted.
     fn names(&self) -> Vec<String>;
+    /// The names of those that can work here, as far as is known.
+    fn offered(&self) -> Vec<String> {
+        self.names()
+    }
     /// Why a backend cannot work here now, in a few words for people, for example `it is not signed in`; none: as far as
     /// is known it can.
     async fn unavailable(&self, _name: &str) -> Option<String> {

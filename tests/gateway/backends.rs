@@ -73,12 +73,16 @@ async fn auto_without_anything_that_works_is_69_and_says_why_for_each() {
     for command in ["run", "check", "console"] {
         let ended = installation.run(&[command], "").await;
         assert_eq!(ended.code, 69, "{}", ended.stderr);
-        for part in
-            ["droid: no credentials found", "opencode: program not found", "aider: program not found", "demo: it answers only when named"]
-        {
+        for part in [
+            "error: AGENT_BACKEND \"auto\": no backend can work here",
+            "error: backend `droid`: program not found: droid; install it or add its folder to PATH; no credentials found; set FACTORY_API_KEY",
+            "error: backend `opencode`: program not found",
+            "error: backend `aider`: program not found",
+            "error: backend `demo`: it answers only when named",
+        ] {
             assert!(ended.stderr.contains(part), "{part} is missing in\n{}", ended.stderr);
         }
-        assert!(ended.stderr.ends_with("nothing was started: 1 fault\n"), "{}", ended.stderr);
+        assert!(ended.stderr.ends_with("nothing was started: 5 faults\n"), "{}", ended.stderr);
     }
 }
 
@@ -87,7 +91,7 @@ async fn auto_answers_at_the_console_and_in_discord_and_its_choice_is_logged() {
     let installation = with_programs(&THREE);
     three(&installation);
     let ended = installation.run(&["console", "--backend", "auto"], "hello\n/backend\n").await;
-    assert_eq!((ended.stdout.as_str(), ended.code), ("opencode-1\nopencode of aider, demo, droid, opencode\n", 0), "{}", ended.stderr);
+    assert_eq!((ended.stdout.as_str(), ended.code), ("opencode-1\nopencode of aider, demo, opencode\n", 0), "{}", ended.stderr);
 
     let local = LocalDiscord::start().await;
     let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
@@ -136,8 +140,8 @@ async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
     assert!(row["warnings"][0].as_str().unwrap().contains("made for agent versions ^1, installed is 2.1.0"), "{row}");
     let locked = &listing["backends"][2];
     assert_eq!(locked["available"], false);
-    assert_eq!(locked["reasons"][0], "no credentials found; set LOCKED_KEY, or sign in, which makes ~/.locked/login");
-    assert!(locked["reasons"][1].as_str().unwrap().starts_with("program not found: locked"), "{locked}");
+    assert_eq!(locked["reasons"][1], "no credentials found; set LOCKED_KEY, or sign in, which makes ~/.locked/login");
+    assert!(locked["reasons"][0].as_str().unwrap().starts_with("program not found: locked"), "{locked}");
     assert!(listing["refused"][0].as_str().unwrap().contains("broken.wasm"), "{listing}");
 
     let ended = installation.run(&["backend", "list"], "").await;
@@ -332,4 +336,17 @@ async fn a_backend_tells_whether_it_can_work_at_any_time() {
     let wanted =
         "demo is ready; it runs its agent once a turn\n✗ missing cannot be used here: its program is not installed. (unavailable)\n";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn profiles_of_agents_nobody_installed_are_passed_over_in_few_words() {
+    let installation = with_programs(&[("goose", "true")]).with("AGENT_BACKEND", "auto").with("GOOSE_KEY", "gk-1");
+    fs::write(installation.backend("acp"), acp()).unwrap();
+    let more = "## absent-a\n- command: absent-a\n## absent-b\n- command: absent-b\n";
+    fs::write(installation.path("config").join("acp.md"), format!("{GOOSE}{more}")).unwrap();
+    let said = answers(&installation).await;
+    assert!(said.starts_with("goose (auto: ") && said.ends_with("; not 2 profiles of acp.md: their programs are not installed)"), "{said}");
+    let ended = installation.with("AGENT_BACKEND", "demo").run(&["check"], "").await;
+    assert!(ended.stdout.contains("\nbackend goose: ready, agent version unknown\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("cannot work here (`aetheel backend list` says why): absent-a, absent-b\n"), "{}", ended.stdout);
 }
