@@ -317,6 +317,7 @@ async fn closing_ends_every_agent() {
     assert_eq!(bench.links.count(), 2);
     bench.links.close().await;
     assert_eq!(bench.links.count(), 0);
+    assert_eq!(bench.opened()[2..], ["left", "left"], "they were given the time to leave by themselves");
 }
 
 #[tokio::test]
