@@ -248,6 +248,8 @@ impl Task {
             return;
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
+        // It is taken: from here on its own clocks count.
+        let _ = reports.send(Report::Heard);
         self.recording.host(What::Turn { turn: id.clone(), event, lane: lane.to_string(), session: turn.session, key: turn.turn });
         self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
         self.turns.insert(turn.turn, Open { turn, id, reports, done: false });
