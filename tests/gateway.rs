@@ -7,6 +7,7 @@ mod choosing;
 mod console;
 mod failures;
 mod life;
+mod questions;
 mod refusals;
 mod reload;
 mod secrets;

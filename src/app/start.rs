@@ -210,6 +210,7 @@ impl Ground {
             max_turns: self.config.backend_max_turns,
             project_roots: self.config.project_roots.clone(),
             prompt_limit: self.config.limits.prompt,
+            approvers: self.config.approvers.clone(),
         }
     }
 

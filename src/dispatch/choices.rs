@@ -30,6 +30,8 @@ pub struct Choices {
     pub project_roots: Vec<PathBuf>,
     /// Bytes of a prompt.
     pub prompt_limit: usize,
+    /// Discord users and roles that may answer every question.
+    pub approvers: Vec<u64>,
 }
 
 /// What is in force for a lane and a backend.
@@ -145,6 +147,7 @@ mod tests {
             max_turns: 25,
             project_roots: vec![],
             prompt_limit: 1,
+            approvers: vec![],
         }
     }
 

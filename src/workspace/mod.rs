@@ -6,9 +6,9 @@
 
 mod bindings;
 mod channels;
+mod discord_notes;
 mod followed;
 mod fresh;
-mod last_seen;
 mod ledger;
 mod memory;
 mod profiles;
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
-pub use last_seen::LastSeen;
+pub use discord_notes::DiscordNotes;
 pub use profiles::{Profile, ProfileFile, Profiles};
 
 use crate::prompt::{Document, Documents};
@@ -51,7 +51,7 @@ impl FileError {
 pub struct Workspace {
     inner: Arc<Inner>,
     bindings: Bindings,
-    last_seen: LastSeen,
+    notes: DiscordNotes,
 }
 
 #[derive(Debug)]
@@ -79,10 +79,10 @@ impl Workspace {
             std::fs::create_dir_all(&state).map_err(|source| FileError::new("make the folder", &state, source))?;
             memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
-            let last_seen = LastSeen::open(&state.join("discord.md"))?;
+            let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let channels = Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse));
             let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default(), channels };
-            Ok(Self { inner: Arc::new(inner), bindings, last_seen })
+            Ok(Self { inner: Arc::new(inner), bindings, notes })
         })
         .await
     }
@@ -105,10 +105,10 @@ impl Workspace {
         &self.bindings
     }
 
-    /// How far every Discord channel was read.
+    /// How far every Discord channel was read, and where questions wait.
     #[must_use]
-    pub fn last_seen(&self) -> &LastSeen {
-        &self.last_seen
+    pub fn discord_notes(&self) -> &DiscordNotes {
+        &self.notes
     }
 
     /// What the operator wrote about channels and projects, read again when it changed.

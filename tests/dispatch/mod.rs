@@ -1,6 +1,8 @@
 //! Dispatcher and turn driver on scripted parts.
 
+mod asks;
 mod health;
 mod hostile;
 mod order;
+mod steering;
 mod turns;
