@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::outlet::{Console, Shared};
 use super::questions::Typed;
 use crate::agent::Decision;
-use crate::dispatch::{Dispatcher, Person, Refusal, Setting, Steered};
+use crate::dispatch::{AnswerRefusal, Dispatcher, Person, Refusal, Setting, Settlement, Steered};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Why a session ended.
@@ -142,7 +142,15 @@ impl Session<'_> {
         self.shared.questions.send_modify(|waiting| typed = waiting.take(line));
         match typed {
             Some(Typed::Decision(id, decision)) => {
-                self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| refusal.to_string())
+                self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| {
+                    if refusal == AnswerRefusal::Gone {
+                        // Its turn ended in this very moment: the next line is not for it.
+                        self.shared.questions.send_modify(|waiting| {
+                            self.shared.print(&waiting.settle(&id, &Settlement::TurnEnded).unwrap_or_default());
+                        });
+                    }
+                    refusal.to_string()
+                })
             }
             Some(Typed::More(next)) => {
                 self.shared.print(&next);

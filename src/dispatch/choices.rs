@@ -147,7 +147,7 @@ mod tests {
             max_turns: 25,
             project_roots: vec![],
             prompt_limit: 1,
-            approvers: vec![],
+            approvers: Vec::new(),
         }
     }
 
