@@ -4,8 +4,8 @@
 //! refuses. `cancel` ends the turn, `decline` lets the model go on; Codex takes no words with either, so what a person
 //! said with a refusal is steered into the turn.
 //!
-//! What is allowed for the session is remembered here, and told as `accept` each time: Codex' own `acceptForSession` sticks to
-//! the thread whatever the level is lowered to later, and nothing takes it back (seen in 0.169.0).
+//! What is allowed for the session is remembered here, and told as `accept` each time: Codex' own `acceptForSession` is the
+//! thread's, and the protocol of 0.169.0 has nothing that takes it back when the level is lowered.
 
 use std::collections::BTreeMap;
 
