@@ -374,6 +374,30 @@ fn changes_of_files_are_asked_about_with_what_they_change() {
 }
 
 #[test]
+fn changes_that_are_allowed_for_the_session_are_those_of_the_same_files() {
+    let mut play = play("live-permission-patch-accept");
+    play.start(careful("write"));
+    let ask = until_ask(&mut play);
+    let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
+    let thread = "01a1ffe2-6e57-7320-8c4e-b0bc46365e6b";
+    let again = |play: &mut Play<Backend>, id: u32, item: &str| {
+        let params = json!({"threadId": thread, "turnId": "t", "itemId": item});
+        play.say(&json!({"method": "item/fileChange/requestApproval", "id": id, "params": params}).to_string());
+    };
+    play.command(answer(ask.ask, Decision::AllowAlways));
+    again(&mut play, 50, &tool.id);
+    assert_eq!((asks(&play), play.written_with("\"decision\"").len()), (1, 2));
+    let change = json!({"type": "fileChange", "id": "other", "status": "inProgress",
+        "changes": [{"path": "/srv/proj/other.txt", "kind": {"type": "add"}, "diff": "x"}]});
+    play.say(&json!({"method": "item/started", "params": {"threadId": thread, "turnId": "t", "item": change}}).to_string());
+    again(&mut play, 51, "other");
+    assert_eq!(asks(&play), 2, "another file");
+    again(&mut play, 52, "never told");
+    let Some(Action::Ask(unknown)) = play.actions.last() else { panic!("no ask") };
+    assert_eq!(unknown.always_label, None, "nobody knows what that would allow");
+}
+
+#[test]
 fn questions_reach_people_and_the_answers_the_model() {
     for (decision, reply) in [
         (Decision::Answers(vec![("colour".to_owned(), vec!["Blue".to_owned()])]), json!({"answers": {"colour": {"answers": ["Blue"]}}})),
