@@ -19,21 +19,26 @@ const KINDS: [(&str, &str); 12] = [
 ];
 
 /// Translates a list of allowed tools for a backend. An entry is one of the agent's own names, a unified kind such as
-/// `file_read`, or a name from Claude Code; what the agent has nothing for is left out. A backend that does not say what
+/// `file_read`, or a name from Claude Code; of the last two, what the agent has nothing for is left out. A backend that does not say what
 /// its tools are called gets the list as it is, and so does one that has nothing for any entry: an empty list would
 /// allow everything.
 #[must_use]
 pub fn allowed_for(list: &[String], descriptor: &Descriptor) -> Vec<String> {
     let own = &descriptor.tools;
+    if own.is_empty() {
+        return list.to_vec();
+    }
     let mut names: Vec<String> = Vec::new();
     for entry in list {
         // A rule such as `Bash(git:*)` is the agent's own affair.
         let name = entry.split('(').next().unwrap_or_default().trim();
-        if own.values().flatten().any(|own| own == name) || name.starts_with("mcp__") {
-            names.push(entry.clone());
-        } else {
-            let kind = KINDS.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, kind)| kind);
-            names.extend(own.get(kind).into_iter().flatten().cloned());
+        let kind = KINDS.iter().find(|(theirs, kind)| *theirs == name || *kind == name);
+        match kind {
+            Some((_, kind)) if !own.values().flatten().any(|own| own == name) => {
+                names.extend(own.get(*kind).into_iter().flatten().cloned())
+            }
+            // Its own, or a name nobody here knows, as of an MCP server's tool.
+            _ => names.push(entry.clone()),
         }
     }
     let mut seen = std::collections::HashSet::new();
@@ -56,6 +61,7 @@ mod tests {
         let opencode = r#"{"bash":["bash"],"file_read":["read"],"file_search":["glob","list"],"web_fetch":["webfetch"]}"#;
         assert_eq!(translated(opencode, &["Read", "Glob", "Grep", "WebFetch"]), ["read", "glob", "list", "webfetch"]);
         assert_eq!(translated(opencode, &["file_search", "webfetch", "glob"]), ["glob", "list", "webfetch"]);
+        assert_eq!(translated(opencode, &["Read", "docs_search"]), ["read", "docs_search"], "of a server's tool nothing is known");
         assert_eq!(translated(r#"{"bash":["Bash"]}"#, &["Bash(git log:*)"]), ["Bash(git log:*)"]);
     }
 
