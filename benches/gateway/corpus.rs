@@ -41,21 +41,3 @@ pub fn lines() -> Vec<String> {
 pub fn size(lines: &[String]) -> usize {
     lines.iter().map(|line| line.len() + 1).sum()
 }
-
-/// The lines in the portions in which a pipe brings them: so many bytes a read, at least one line.
-pub fn portions(lines: &[String], bytes: usize) -> Vec<Vec<String>> {
-    let mut portions = Vec::new();
-    let (mut portion, mut held) = (Vec::new(), 0);
-    for line in lines {
-        portion.push(line.clone());
-        held += line.len() + 1;
-        if held >= bytes {
-            portions.push(std::mem::take(&mut portion));
-            held = 0;
-        }
-    }
-    if !portion.is_empty() {
-        portions.push(portion);
-    }
-    portions
-}

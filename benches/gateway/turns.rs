@@ -23,6 +23,7 @@ use aetheel::workspace::Workspace;
 use async_trait::async_trait;
 
 use crate::cpu::Used;
+use crate::host::host;
 use crate::program::Home;
 use crate::{corpus, report, repository};
 
@@ -167,20 +168,8 @@ impl Gateway {
             limits: Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue },
             host: Host {
                 variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-                further_variables: Vec::new(),
                 programs: HashMap::from([((backend.to_owned(), declared.to_owned()), program)]),
-                agent_versions: HashMap::new(),
-                wrapper: Vec::new(),
-                cwd: folder("workspace"),
-                query_timeout: Duration::from_secs(120),
-                idle_timeout: None,
-                ask_timeout: Duration::from_secs(600),
-                link_idle: Duration::from_secs(900),
-                links_warm: 5,
-                stop_grace: Duration::from_secs(5),
-                max_turns: 25,
-                line_limit: bounds.line,
-                output_limit: bounds.output,
+                ..host(&folder("workspace"))
             },
             backends: registry.clone(),
             launcher: Arc::new(Custody::new(Means::Best).unwrap()),
