@@ -38,13 +38,23 @@ impl<'de> Deserializer<'de> for Kebab {
         if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_struct<V: Visitor<'de>>(self, name: &'static str, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
         let Value::Object(mut object) = self.0 else { return Err(Error::custom(format!("{name} is not an object"))) };
         let known = fields.iter().filter_map(|field| object.remove(&kebab(field)).map(|value| (*field, Kebab(value))));
         visitor.visit_map(MapDeserializer::new(known.collect::<Vec<_>>().into_iter()))
     }
 
-    fn deserialize_enum<V: Visitor<'de>>(self, name: &'static str, variants: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
         let variant = |told: &str| {
             let found = variants.iter().find(|variant| kebab(variant) == told);
             found.copied().ok_or_else(|| Error::custom(format!("{name} has no case `{told}`")))
