@@ -12,15 +12,17 @@ use crate::{component, repository};
 pub struct Measured {
     /// What it is called.
     pub name: &'static str,
-    /// The recording of two turns, one after the other, in one session of a long-lived agent.
+    /// The recording whose first turn is played again and again: of a long-lived agent, in a new session.
     pub conversation: &'static str,
 }
 
 /// A new backend is a line here.
 pub const BACKENDS: &[Measured] = &[
+    Measured { name: "acp", conversation: "claude-init-prompt-streaming" },
     Measured { name: "claude", conversation: "live/two-turns" },
     Measured { name: "codex", conversation: "live-init-prompt-streaming" },
     Measured { name: "droid", conversation: "live-hello" },
+    Measured { name: "gemini", conversation: "live-init-prompt-streaming" },
     Measured { name: "opencode", conversation: "hello" },
 ];
 

@@ -1,7 +1,7 @@
-//! A recorded conversation as a script: what the agent says when it is told something. Works for any agent that speaks JSON
-//! lines or HTTP, because the backend itself shows what it tells the agent and when.
+//! The first turn of a recording as a script: what the agent says when it is told something. Works for any agent that speaks
+//! JSON lines or HTTP, because the backend itself shows what it tells the agent and when.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use aetheel::agent::descriptor::Sharing;
@@ -22,6 +22,8 @@ struct Step {
     /// Of the call, where it is one.
     id: Option<Value>,
     says: Vec<Said>,
+    /// The same with ids of its own: agents never use one twice, and backends know.
+    again: Vec<Said>,
 }
 
 /// Something an agent says.
@@ -49,17 +51,17 @@ pub struct Script {
     steps: Vec<Step>,
     /// The agent's id of the recorded session.
     native: String,
-    /// The step that makes the session, where one agent has several.
-    opener: Option<usize>,
+    /// What kind of thing makes a session, where one agent has several.
+    opener: Option<String>,
 }
 
 impl Script {
-    /// Reads the conversation of a backend: what the agent says, and with what its turns were begun.
-    pub async fn load(measured: &Measured, backend: &ComponentBackend) -> (Arc<Self>, Vec<StartTurn>) {
+    /// Reads the conversation of a backend: what the agent says, and with what the turn was begun.
+    pub async fn load(measured: &Measured, backend: &ComponentBackend) -> (Arc<Self>, StartTurn) {
         let mut guest = backend.open_guest().await.unwrap();
         let mut script = Self { steps: vec![Step::default()], native: String::new(), opener: None };
-        let (mut starts, mut requests) = (Vec::new(), HashMap::new());
-        let mut awaiting_text = false;
+        let (mut begun, mut requests) = (None, HashMap::new());
+        let mut awaiting_text = true;
         for input in inputs(&measured.fixtures().join(measured.conversation)) {
             let newest = script.steps.len() - 1;
             let mut says = |step: usize, way, text: &str| {
@@ -67,12 +69,11 @@ impl Script {
                 Some(step)
             };
             let spoke = match &input.input {
-                Input::Command(Command::Shutdown) | Input::Exited(_) => break,
-                Input::Command(Command::StartTurn(start)) => {
-                    starts.push(start.clone());
-                    awaiting_text = true;
+                Input::Command(Command::StartTurn(start)) if begun.is_none() => {
+                    begun = Some(start.clone());
                     None
                 }
+                Input::Command(_) | Input::Exited(_) => break,
                 Input::Line(line) => says(newest, Way::Line(line.pipe), &line.text),
                 Input::HttpResponse(response) => says(requests[&response.request], Way::Response(response.status), &response.body),
                 Input::StreamEvent(event) => says(newest, Way::Event, &event.data),
@@ -100,18 +101,34 @@ impl Script {
                 }
             }
         }
-        assert!(starts.len() > 1 && !script.native.is_empty(), "`{}` is not a conversation of two turns", measured.conversation);
+        assert!(!script.native.is_empty() && !awaiting_text, "no turn with text in `{}`", measured.conversation);
         if backend.descriptor().sharing == Sharing::Link {
             let names_it = |step: &Step| step.says.iter().any(|said| said.text.contains(&script.native));
-            script.opener = script.steps.iter().position(names_it);
+            script.opener = script.steps.iter().find(|step| names_it(step)).map(|step| step.kind.clone());
         }
-        (Arc::new(script), starts)
+        script.renew();
+        (Arc::new(script), begun.expect("a turn"))
     }
 
     fn told(&mut self, text: &str) {
         for line in text.lines() {
             let (kind, id) = told(line, &self.native);
-            self.steps.push(Step { kind, id, says: Vec::new() });
+            self.steps.push(Step { kind, id, ..Step::default() });
+        }
+    }
+
+    /// Makes up what is said the second time.
+    fn renew(&mut self) {
+        let mut known = BTreeSet::from([self.native.clone()]);
+        for step in &mut self.steps {
+            let mut named = BTreeSet::new();
+            step.says.iter().filter_map(|said| serde_json::from_str(&said.text).ok()).for_each(|line| ids(&line, &mut named));
+            step.again.clone_from(&step.says);
+            for id in named.difference(&known) {
+                let fresh = format!("{}fff", &id[..id.len() - 3]);
+                step.again.iter_mut().for_each(|said| said.text = said.text.replace(id, &fresh));
+            }
+            known.extend(named);
         }
     }
 
@@ -123,6 +140,22 @@ impl Script {
 
 fn text(chunks: &[Chunk]) -> String {
     chunks.iter().map(|chunk| if let Chunk::Text(text) = chunk { text.as_str() } else { "" }).collect()
+}
+
+/// Collects what looks like ids.
+fn ids(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Some(id) = value.as_str().filter(|id| id.len() > 12 && id.is_ascii() && name.to_ascii_lowercase().ends_with("id")) {
+                    found.insert(id.to_owned());
+                }
+                ids(value, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| ids(item, found)),
+        _ => {}
+    }
 }
 
 /// What kind of thing an agent is told, and the id of a call.
@@ -138,19 +171,15 @@ fn told(text: &str, native: &str) -> (String, Option<Value>) {
 /// An agent that follows a script, in any number of sessions.
 pub struct Player {
     script: Arc<Script>,
-    sessions: Vec<Session>,
-}
-
-struct Session {
-    native: String,
-    /// Where it is in the script.
-    next: usize,
+    /// Its ids of those it has.
+    sessions: Vec<String>,
+    /// What was said in which session.
+    said: HashSet<(String, String)>,
 }
 
 impl Player {
     pub fn new(script: Arc<Script>) -> Self {
-        let first = Session { native: script.native.clone(), next: 1 };
-        Self { script, sessions: vec![first] }
+        Self { script, sessions: Vec::new(), said: HashSet::new() }
     }
 
     /// What it says by itself when it starts.
@@ -158,21 +187,17 @@ impl Player {
         self.script.steps[0].says.clone()
     }
 
-    /// What it says when it is told something: what it said when it was told the same kind of thing next in the session.
+    /// What it says when it is told something: what it said to the first thing of that kind. Knows two ways to say
+    /// it, so a session has two turns.
     pub fn hears(&mut self, text: &str) -> Vec<Said> {
-        let script = Arc::clone(&self.script);
-        let number = self.session(text);
-        let session = &mut self.sessions[number];
-        let (kind, id) = told(text, &session.native);
-        let Some(at) = (session.next..script.steps.len()).chain(1..session.next).find(|at| script.steps[*at].kind == kind) else {
-            return Vec::new();
-        };
-        session.next = at + 1;
-        let step = &script.steps[at];
-        let mut says = step.says.clone();
+        let native = self.session(text);
+        let (kind, id) = told(text, &native);
+        let Some(step) = self.script.steps[1..].iter().find(|step| step.kind == kind) else { return Vec::new() };
+        let first = self.said.insert((native.clone(), kind));
+        let mut says = if first { &step.says } else { &step.again }.clone();
         for said in &mut says {
-            if number > 0 {
-                said.text = said.text.replace(&script.native, &session.native);
+            if native != self.script.native {
+                said.text = said.text.replace(&self.script.native, &native);
             }
             if id != step.id {
                 answer(said, step.id.as_ref(), id.as_ref());
@@ -181,18 +206,21 @@ impl Player {
         says
     }
 
-    fn session(&mut self, text: &str) -> usize {
-        if let Some(named) = self.sessions.iter().position(|session| text.contains(&session.native)) {
-            return named;
+    /// The session a text is about: the one it names, one that it makes, or the only one.
+    fn session(&mut self, text: &str) -> String {
+        if let Some(named) = self.sessions.iter().find(|native| text.contains(native.as_str())) {
+            return named.clone();
         }
-        let Some(opener) = self.script.opener else { return 0 };
-        if self.sessions[0].next <= opener || told(text, "").0 != self.script.steps[opener].kind {
-            return 0;
+        let recorded = &self.script.native;
+        let mut native = recorded.clone();
+        if self.script.opener.as_ref().is_some_and(|opener| *opener == told(text, recorded).0) {
+            let number = self.sessions.len();
+            if number > 0 {
+                native.replace_range(recorded.len() - 3.., &format!("{number:03}"));
+            }
+            self.sessions.push(native.clone());
         }
-        let number = self.sessions.len();
-        let kept = &self.script.native[..self.script.native.len() - 3];
-        self.sessions.push(Session { native: format!("{kept}{number:03}"), next: opener });
-        number
+        native
     }
 }
 

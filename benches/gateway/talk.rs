@@ -1,4 +1,4 @@
-//! Recorded conversations had anew, over links as the gateway has them.
+//! Recorded turns had anew, over links as the gateway has them.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,11 @@ use crate::backends::{Measured, load_cached};
 use crate::host::host;
 use crate::script::Script;
 
-/// A backend and a conversation with its agent.
+/// A backend and a turn of its agent.
 pub struct Talk {
     pub backend: Arc<dyn Backend>,
     pub script: Arc<Script>,
-    /// With what its turns begin.
-    starts: Vec<StartTurn>,
+    start: StartTurn,
 }
 
 /// Links without any history.
@@ -48,8 +47,10 @@ impl Talk {
     /// Loads both; compiled components are kept in a folder.
     pub async fn load(measured: &Measured, cache: &Path) -> Self {
         let backend = load_cached(measured.name, Some(cache)).await;
-        let (script, starts) = Script::load(measured, &backend).await;
-        Self { backend, script, starts }
+        let (script, mut start) = Script::load(measured, &backend).await;
+        // A launch profile of the operator's, whose words only the descriptor made from it would allow.
+        start.settings.options = start.settings.options.replace(r#","arguments":["acp"]"#, "");
+        Self { backend, script, start }
     }
 
     /// Agents in this process, which pause before and after their first text.
@@ -69,14 +70,14 @@ impl Talk {
         Room::new(folder, Arc::new(Custody::new(Means::Best).unwrap()), wrapper.into())
     }
 
-    /// The first turn in a lane.
+    /// The turn as the first of a lane.
     pub async fn cold(&self, room: &Room, lane: u64) -> Turn {
-        self.turn(room, lane, StartTurn { native_id: None, ..self.starts[0].clone() }).await
+        self.turn(room, lane, StartTurn { native_id: None, ..self.start.clone() }).await
     }
 
-    /// The turn after it.
+    /// The same turn as the next one.
     pub async fn warm(&self, room: &Room, lane: u64, cold: &Turn) -> Turn {
-        self.turn(room, lane, StartTurn { native_id: cold.native.clone(), ..self.starts[1].clone() }).await
+        self.turn(room, lane, StartTurn { native_id: cold.native.clone(), ..self.start.clone() }).await
     }
 
     async fn turn(&self, room: &Room, lane: u64, start: StartTurn) -> Turn {
