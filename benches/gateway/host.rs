@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use aetheel::config::Limits;
-use aetheel::turn::Host;
+use aetheel::turn::{Agents, Host};
 
 /// As `aetheel run` has it without any settings, in a working directory; change what matters.
 pub fn host(cwd: &Path) -> Host {
@@ -13,8 +13,7 @@ pub fn host(cwd: &Path) -> Host {
     Host {
         variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
         further_variables: Vec::new(),
-        programs: HashMap::new(),
-        agent_versions: HashMap::new(),
+        agents: Agents::default(),
         wrapper: Vec::new(),
         cwd: cwd.to_owned(),
         query_timeout: Duration::from_secs(120),
