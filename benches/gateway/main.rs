@@ -1,5 +1,5 @@
 //! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of it with `-- parse`,
-//! `-- live`, `-- links`, `-- swap`, `-- start` or `-- turns`.
+//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns` or `-- output`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make bench` builds all of it.
 //! Without optimisation (`cargo test --bench gateway -- live`), `parse` and `live` do everything only a few times, to see that
@@ -10,7 +10,6 @@
 
 mod agent;
 mod backends;
-mod corpus;
 mod cpu;
 mod host;
 mod links;
@@ -60,6 +59,9 @@ fn main() {
     }
     if wants("turns") {
         runtime.block_on(turns::measure());
+    }
+    if wants("output") {
+        runtime.block_on(turns::long_output());
     }
 }
 

@@ -15,7 +15,7 @@ use crate::backends::Measured;
 use crate::recordings::inputs;
 
 /// What an agent was told, and what it said until it was told more.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Step {
     /// Method, type, or method and path; empty: nothing yet.
     kind: String,
@@ -46,7 +46,7 @@ pub enum Way {
 }
 
 /// All of it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Script {
     steps: Vec<Step>,
     /// The agent's id of the recorded session.
@@ -130,6 +130,18 @@ impl Script {
             }
             known.extend(named);
         }
+    }
+
+    /// The same with so many bytes more of text, in pieces.
+    pub fn stretched(&self, bytes: usize) -> Self {
+        let mut long = self.clone();
+        for says in long.steps.iter_mut().flat_map(|step| [&mut step.says, &mut step.again]) {
+            if let Some(at) = says.iter().position(|said| said.first_text) {
+                let piece = says[at].clone();
+                says.splice(at..at, std::iter::repeat_n(piece, bytes / says[at].text.len()));
+            }
+        }
+        long
     }
 
     /// Whether the agent is a server.
