@@ -101,7 +101,6 @@ pub async fn measure() {
     report::figure("a turn that appends to memory.md", &report::spread(&remembering));
     report::figure("the turn after it", &report::spread(&after));
     gateway.dispatcher.shutdown(Duration::ZERO).await;
-    long_output().await; //
 }
 
 /// Measures turns of Claude Code with much output, and prints.
