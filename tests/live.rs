@@ -4,6 +4,8 @@
 //! Ignored by `cargo test`; `make test-live` installs the CLI and runs them one at a time, `make test-live CASE=name`
 //! those whose name contains `name`. Nothing leaves loopback.
 
+mod agents;
+mod direct;
 mod failures;
 mod fixture;
 mod gateway;
