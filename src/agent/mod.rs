@@ -19,5 +19,7 @@ pub use report::*;
 pub type SessionKey = u32;
 /// A turn on a link; picked by the guest from `0x8000_0000` up.
 pub type TurnKey = u32;
+/// A question to people.
+pub type AskKey = u32;
 /// A process of a link.
 pub type ProcKey = u32;

@@ -8,12 +8,12 @@ use tracing::Instrument as _;
 use super::veil::Veil;
 use super::{Answer, Inner, Reply, lock, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
+use crate::agent::{Ask, AskKey, Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
 use crate::event::Event;
 use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::recording::{FORMAT, Header};
-use crate::turn::{Backend, Ending, StopReason, TurnRequest, TurnResult};
+use crate::turn::{Answerer, Audience, Backend, Ending, Settled, StopReason, TurnRequest, TurnResult};
 use crate::workspace::SessionId;
 
 impl Inner {
@@ -46,10 +46,9 @@ impl Inner {
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
         let request = TurnRequest { id: id.to_owned(), backend, start, stop, recording: self.parts.recorder.begin(&header) };
-        let mut veil = Veil::new(&self.parts.redactor);
-        let mut show = |event: &AgentEventKind, transcript: &Transcript| veil.pass(event, |event| reply.update(event, transcript));
-        let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut show).await;
-        veil.lift(|event| reply.update(event, &result.transcript));
+        let mut follower = Follower { veil: Veil::new(&self.parts.redactor), reply };
+        let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut follower).await;
+        follower.veil.lift(|event| follower.reply.update(event, &result.transcript));
         self.report(&name, &result);
         let notices = self.keep(event, &name, binding.epoch, requested.as_deref(), &result).await;
         let (text, notices) = self.remember(result.text.clone(), notices).await;
@@ -178,6 +177,24 @@ impl Inner {
             }
         }
     }
+}
+
+/// Passes what happens in a turn on to its reply, without secrets.
+struct Follower<'a> {
+    veil: Veil<'a>,
+    reply: &'a mut dyn Reply,
+}
+
+impl Audience for Follower<'_> {
+    fn event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
+        self.veil.pass(event, |event| self.reply.update(event, transcript));
+    }
+
+    fn ask(&mut self, _ask: &Ask, answer: Answerer) {
+        drop(answer);
+    }
+
+    fn settled(&mut self, _ask: AskKey, _how: Settled) {}
 }
 
 fn plain_failure(backend: String, failure: String) -> Answer {

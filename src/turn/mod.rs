@@ -1,7 +1,8 @@
 //! One turn: from a prompt to exactly one outcome.
 //!
-//! [`run`] drives a guest and its agent's process; the ports it needs are [`Backend`]/[`Guest`] and [`Launcher`].
+//! [`run`] drives a guest and its agent's process; the ports it needs are [`Backend`]/[`Guest`], [`Launcher`] and [`Audience`].
 
+mod audience;
 mod driver;
 mod ending;
 mod guard;
@@ -11,6 +12,7 @@ mod launch;
 mod plan;
 pub mod recording;
 
+pub use audience::{Answerer, Audience, Settled};
 pub use driver::{StopReason, TurnRequest, run};
 pub use ending::{Ending, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};

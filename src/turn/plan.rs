@@ -234,8 +234,14 @@ mod tests {
 
     #[test]
     fn declared_flags_values_and_words_pass() {
-        for good in [&["exec", "-p", "--resume", "abc", "-"][..], &["--tools", "a", "b", "-p"], &["--resume=--x"], &["--mode", "plan"], &["-c", "effort=high"], &[]]
-        {
+        for good in [
+            &["exec", "-p", "--resume", "abc", "-"][..],
+            &["--tools", "a", "b", "-p"],
+            &["--resume=--x"],
+            &["--mode", "plan"],
+            &["-c", "effort=high"],
+            &[],
+        ] {
             assert!(verdict(good, Safety::Default).is_ok(), "{good:?}");
         }
     }

@@ -7,11 +7,11 @@ mod files;
 mod spawn;
 mod stop;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use self::files::{Files, body};
@@ -21,12 +21,11 @@ use super::ending::{Ending, TurnResult};
 use super::guard::Guard;
 use super::host::Host;
 use super::recording::{Recording, What};
-use super::{Backend, Guest, GuestFailure, Launcher, Process, ProcessCommand, ProcessEvent};
+use super::{Answerer, Audience, Backend, Guest, GuestFailure, Launcher, Process, ProcessCommand, ProcessEvent, Settled};
 use crate::agent::{
-    Action, Answer, Command, Decision, EventKind, Exit, Exited, Failure, FailureKind, HttpFailed, Input, Level, Line, StartTurn, Stop,
+    Action, Answer, AskKey, Command, Decision, Exit, Exited, Failure, FailureKind, HttpFailed, Input, Level, Line, StartTurn, Stop,
     StreamClosed, TimedInput, TurnRef,
 };
-use crate::fold::Transcript;
 
 /// Time an agent has to leave by itself after its turn ended.
 const LINGER: Duration = Duration::from_millis(500);
@@ -60,20 +59,18 @@ pub struct TurnRequest {
     pub recording: Recording,
 }
 
-/// Runs a turn. `show` is called for every agent-event, in order. Dropping the future kills the agent.
-pub async fn run(
-    request: TurnRequest,
-    host: &Host,
-    launcher: &dyn Launcher,
-    show: &mut (dyn FnMut(&EventKind, &Transcript) + Send),
-) -> TurnResult {
+/// Runs a turn. The audience follows it. Dropping the future kills the agent.
+pub async fn run(request: TurnRequest, host: &Host, launcher: &dyn Launcher, audience: &mut dyn Audience) -> TurnResult {
     let guest = request.backend.open().await;
     let turn = TurnRef { session: request.start.session, turn: request.start.turn };
     let now = Instant::now();
+    let (decide, decisions) = mpsc::unbounded_channel();
     let mut driver = Driver {
         host,
         launcher,
-        show,
+        audience,
+        decide,
+        asks: BTreeSet::new(),
         backend: request.backend,
         id: request.id,
         turn,
@@ -103,13 +100,17 @@ pub async fn run(
         }
         Err(failure) => driver.failure = Some(failure),
     }
-    driver.run(request.stop).await
+    driver.run(request.stop, decisions).await
 }
 
 struct Driver<'a> {
     host: &'a Host,
     launcher: &'a dyn Launcher,
-    show: &'a mut (dyn FnMut(&EventKind, &Transcript) + Send),
+    audience: &'a mut dyn Audience,
+    /// Where decisions of people come from.
+    decide: mpsc::UnboundedSender<(AskKey, Decision)>,
+    /// Questions without an answer.
+    asks: BTreeSet<AskKey>,
     backend: Arc<dyn Backend>,
     id: String,
     turn: TurnRef,
@@ -141,7 +142,11 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    async fn run(mut self, mut stop: watch::Receiver<Option<StopReason>>) -> TurnResult {
+    async fn run(
+        mut self,
+        mut stop: watch::Receiver<Option<StopReason>>,
+        mut decisions: mpsc::UnboundedReceiver<(AskKey, Decision)>,
+    ) -> TurnResult {
         loop {
             if !self.inputs.is_empty() && self.guest.is_some() {
                 self.tell().await;
@@ -154,6 +159,7 @@ impl Driver<'_> {
             self.unwaited = 0;
             tokio::select! {
                 event = next_event(&mut self.process) => self.process_event(event),
+                Some((ask, decision)) = decisions.recv() => self.decided(ask, decision),
                 () = sleep_until(deadline) => self.clock(),
                 Ok(reason) = stopped(&mut stop), if self.cause.is_none() && !self.guard.is_done() => self.stop(Cause::Asked(reason)),
             }
@@ -229,14 +235,14 @@ impl Driver<'_> {
             }
             Action::Event(event) => match self.guard.event(event) {
                 Ok(event) => {
-                    (self.show)(&event, self.guard.transcript());
+                    self.audience.event(&event, self.guard.transcript());
                     self.count_rounds();
                 }
                 Err(reason) => self.dropped("event", &reason.to_string()),
             },
             Action::TurnDone(done) => match self.guard.done(done) {
                 Ok(ends) => {
-                    ends.iter().for_each(|end| (self.show)(end, self.guard.transcript()));
+                    ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
                     if !matches!(self.leaving, Leaving::Terminated(_)) {
                         self.leaving = Leaving::Lingering(Instant::now() + LINGER);
                     }
@@ -251,9 +257,23 @@ impl Driver<'_> {
             Action::OpenStream(stream) => {
                 self.input(Input::StreamClosed(StreamClosed { stream: stream.stream, message: Some(UNSUPPORTED.to_owned()) }));
             }
-            Action::Ask(ask) => self.input(Input::Command(Command::Answer(Answer { ask: ask.ask, decision: Decision::Dismissed }))),
+            Action::Ask(ask) => {
+                self.asks.insert(ask.ask);
+                self.audience.ask(&ask, Answerer::new(ask.ask, self.decide.clone()));
+            }
+            Action::AskWithdrawn(ask) => {
+                if self.asks.remove(&ask) {
+                    self.audience.settled(ask, Settled::Withdrawn);
+                }
+            }
             Action::TurnBegun(_) => self.dropped("turn-begun", UNSUPPORTED),
-            Action::CloseStream(_) | Action::AskWithdrawn(_) | Action::Steered(_) | Action::QueryAnswer(_) => {}
+            Action::CloseStream(_) | Action::Steered(_) | Action::QueryAnswer(_) => {}
+        }
+    }
+
+    fn decided(&mut self, ask: AskKey, decision: Decision) {
+        if self.asks.remove(&ask) {
+            self.input(Input::Command(Command::Answer(Answer { ask, decision })));
         }
     }
 
@@ -332,8 +352,11 @@ impl Driver<'_> {
     }
 
     fn finish(mut self) -> TurnResult {
+        for ask in std::mem::take(&mut self.asks) {
+            self.audience.settled(ask, Settled::TurnEnded);
+        }
         for end in self.guard.close_tools() {
-            (self.show)(&end, self.guard.transcript());
+            self.audience.event(&end, self.guard.transcript());
         }
         let took = self.started.elapsed();
         let (transcript, session, done) = self.guard.into_parts();

@@ -1,0 +1,57 @@
+//! The port through which a turn is followed and its questions are answered.
+
+use tokio::sync::mpsc;
+
+use crate::agent::{Ask, AskKey, Decision, EventKind};
+use crate::fold::Transcript;
+
+/// Who follows a turn. Called in order; must return at once.
+pub trait Audience: Send {
+    /// The agent did something.
+    fn event(&mut self, event: &EventKind, transcript: &Transcript);
+
+    /// The agent asks people. The turn's clock stands still until the answer; dropping `answer` unused dismisses the
+    /// question.
+    fn ask(&mut self, ask: &Ask, answer: Answerer);
+
+    /// A question is over without a decision of people.
+    fn settled(&mut self, ask: AskKey, how: Settled);
+}
+
+/// Why a question is over without a decision of people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The agent no longer wants to know.
+    Withdrawn,
+    /// `ASK_TIMEOUT_MS` is over; the agent was told that nobody answered.
+    Expired,
+    /// Its turn is over.
+    TurnEnded,
+}
+
+/// Takes the decision about one question.
+#[derive(Debug)]
+pub struct Answerer {
+    ask: AskKey,
+    decisions: Option<mpsc::UnboundedSender<(AskKey, Decision)>>,
+}
+
+impl Answerer {
+    pub(super) fn new(ask: AskKey, decisions: mpsc::UnboundedSender<(AskKey, Decision)>) -> Self {
+        Self { ask, decisions: Some(decisions) }
+    }
+
+    /// Decides. Returns false when the turn is over already.
+    pub fn decide(mut self, decision: Decision) -> bool {
+        self.decisions.take().is_some_and(|decisions| decisions.send((self.ask, decision)).is_ok())
+    }
+}
+
+impl Drop for Answerer {
+    fn drop(&mut self) {
+        if let Some(decisions) = self.decisions.take() {
+            // An error means that the turn is over: there is nobody to tell.
+            let _ = decisions.send((self.ask, Decision::Dismissed));
+        }
+    }
+}
