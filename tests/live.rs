@@ -9,6 +9,7 @@ mod direct;
 mod failures;
 mod fixture;
 mod gateway;
+mod matrix;
 mod prompts;
 mod replacing;
 mod safety;

@@ -1,7 +1,9 @@
 //! Each agent by itself, with its one-shot command line, against the scripted model service: if this fails, the home is
 //! wrong or the release is another, and no backend is to blame.
 
+use std::path::Path;
 use std::process::Stdio;
+use std::time::Instant;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -21,37 +23,53 @@ fn one_shot(agent: &str) -> Option<&'static [&'static str]> {
     })
 }
 
+#[derive(Debug)]
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// Those with a one-shot command line; one of them where `BACKEND` names it.
+fn agents() -> Vec<Agent> {
+    let wanted = std::env::var("BACKEND").unwrap_or_default();
+    let all = Agent::all().into_iter().filter(|agent| one_shot(&agent.name).is_some() && (wanted.is_empty() || agent.name == wanted));
+    all.map(|agent| Agent::installed(&agent.name)).collect()
+}
+
+/// Says hello to an agent and waits for its end.
+async fn run(agent: &Agent, model: &ModelServer, home: &Path, cwd: &Path) -> Ended {
+    let mut child = Command::new(&agent.program)
+        .args(one_shot(&agent.name).expect("it has one"))
+        .env_clear()
+        .envs(agent.settle(&model.url(), home).environment)
+        .current_dir(cwd)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(b"Say hello.").await.unwrap();
+    drop(stdin);
+    let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    let ended = ended.unwrap_or_else(|_| panic!("{} did not end; the model was asked {} times", agent.name, model.requests().len())).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ended { code: ended.status.code(), stdout: text(&ended.stdout), stderr: text(&ended.stderr) }
+}
+
 #[tokio::test]
 #[ignore = "needs the real CLIs: make test-live"]
 async fn every_agent_answers_and_uses_its_tools_before_the_scripted_model() {
-    let wanted = std::env::var("BACKEND").unwrap_or_default();
-    for agent in Agent::all() {
-        let Some(arguments) = one_shot(&agent.name).filter(|_| agent.name.starts_with(&wanted)) else { continue };
-        let agent = Agent::installed(&agent.name);
+    for agent in agents() {
         let (home, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let made = cwd.path().join("made.txt").display().to_string();
         let work = Reply::does("call_1", Intent::shell("echo run > shell.txt")).then_does("call_2", Intent::write(&made, "written\n"));
         let model = ModelServer::replying([work, Reply::pieces(["Hel", "lo there."])]).await;
-        let settled = agent.settle(&model.url(), home.path());
-        let mut child = Command::new(&agent.program)
-            .args(arguments)
-            .env_clear()
-            .envs(settled.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(cwd.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().expect("piped");
-        stdin.write_all(b"Say hello.").await.unwrap();
-        drop(stdin);
-        let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").unwrap();
-        let (stdout, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-
-        let told = format!("{}\nstdout: {stdout}\nstderr: {stderr}\nbesides: {:?}", agent.name, model.others());
-        assert!(ended.status.success() && stdout.contains("lo there."), "{told}");
+        let ended = run(&agent, &model, home.path(), cwd.path()).await;
+        let told = format!("{}\n{ended:#?}\nbesides: {:?}", agent.name, model.others());
+        assert!(ended.code == Some(0) && ended.stdout.contains("lo there."), "{told}");
         let requests = model.requests();
         assert_eq!(requests.len(), 2, "{told}");
         assert_eq!(requests[0].prompts(), ["Say hello."], "{told}\n{:#}", requests[0].body);
@@ -59,5 +77,26 @@ async fn every_agent_answers_and_uses_its_tools_before_the_scripted_model() {
         assert_eq!(std::fs::read_to_string(cwd.path().join("shell.txt")).unwrap_or_default(), "run\n", "{told}");
         assert_eq!(std::fs::read_to_string(made).unwrap_or_default(), "written\n", "{told}\n{:?}", requests[1].tool_results());
         assert!(requests[0].has_key && !requests[0].system().is_empty());
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLIs: make test-live"]
+async fn every_agent_gives_up_on_a_failing_service_while_people_still_wait() {
+    for agent in agents() {
+        for failing in [Some(400), Some(401), Some(429), Some(500), None] {
+            let (home, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let model = ModelServer::answering(move |_| match failing {
+                Some(status) => Reply::refusing(status, "MARK-OF-THE-SERVICE").retry_after(0),
+                None => Reply::text("Half").then_cut_in_text(),
+            });
+            let model = model.await;
+            let begun = Instant::now();
+            let ended = run(&agent, &model, home.path(), cwd.path()).await;
+            let failing = failing.map_or_else(|| "cut".to_owned(), |status| status.to_string());
+            println!("{}, {failing}: {:.1?}, {} requests, code {:?}", agent.name, begun.elapsed(), model.requests().len(), ended.code);
+            let told = format!("{}{}", ended.stdout, ended.stderr);
+            assert!(failing == "cut" || told.contains("MARK-OF-THE-SERVICE"), "{} {failing}: {ended:#?}", agent.name);
+        }
     }
 }

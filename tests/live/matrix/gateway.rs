@@ -1,0 +1,277 @@
+//! The gateway around one backend and its real agent: everything behind the chat adapter, in folders of its own.
+//!
+//! Scenarios know it from outside: prompts and decisions go in, answers, questions and recordings come out.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::descriptor::Feature;
+use aetheel::agent::{Decision, Descriptor, Safety};
+use aetheel::backend::{Engine, Registry, RegistryOptions};
+use aetheel::config::{BusyPolicy, Limits};
+use aetheel::dispatch::Dispatcher;
+use aetheel::event::Lane;
+use aetheel::process::Custody;
+use aetheel::queue;
+use aetheel::redact::Redactor;
+use aetheel::turn::Backends as _;
+use aetheel::turn::recording::{self, Recorder};
+use tempfile::TempDir;
+
+use super::super::agents::{Agent, Home, KEY};
+use super::super::gateway::CANARIES;
+use super::backends::Backend;
+use super::stage::{Question, Stage, Told};
+use crate::support::model_server::ModelServer;
+use crate::support::scripted::{Collected, message, parts};
+
+/// What an operator may have set.
+#[derive(Clone)]
+pub struct Wishes {
+    pub safety: Safety,
+    pub model: Option<String>,
+    pub allowed_tools: Vec<String>,
+    pub max_turns: u32,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self { safety: Safety::Danger, model: None, allowed_tools: vec![], max_turns: 25 }
+    }
+}
+
+/// What scenarios share: the column they are run for, and what must be ended after them.
+#[derive(Clone)]
+pub struct Cell {
+    pub backend: Backend,
+    pub agent: Agent,
+    custody: Custody,
+    descriptor: Descriptor,
+    opened: Arc<Mutex<Vec<Opened>>>,
+}
+
+struct Opened {
+    dispatcher: Dispatcher,
+    recorder: Recorder,
+    recordings: PathBuf,
+}
+
+/// What is left to say about a cell after its scenario.
+#[derive(Default)]
+pub struct Aftermath {
+    /// What the backend's parser did not know, with counts.
+    pub unrecognised: std::collections::BTreeMap<String, u32>,
+    /// What is wrong with what was left behind.
+    pub faults: Vec<String>,
+}
+
+impl Cell {
+    pub fn new(backend: Backend, agent: Agent, custody: Custody, descriptor: Descriptor) -> Self {
+        Self { backend, agent, custody, descriptor, opened: Arc::default() }
+    }
+
+    /// What the backend says of itself.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// Whether the backend has a feature in the life it leads here.
+    pub fn has(&self, feature: Feature) -> bool {
+        self.descriptor.has(feature) && !(self.backend.one_shot && self.descriptor.live_only.contains(&feature))
+    }
+
+    /// Starts a gateway on folders of its own.
+    pub async fn open(&self, model: ModelServer, wishes: Wishes) -> Gateway {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["config", "workspace", "backends", "home"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let component = component(self.backend.component);
+        std::fs::copy(&component, folder.path().join("backends/it.wasm")).unwrap_or_else(|error| panic!("{}: {error}", component.display()));
+        let home = self.agent.settle(&model.url(), &folder.path().join("home"));
+        let stage = Arc::new(Stage::default());
+        let dispatcher = self.start(folder.path(), &home, &stage, wishes).await;
+        Gateway { cell: self.clone(), model, folder, home, stage, dispatcher }
+    }
+
+    async fn start(&self, folder: &Path, home: &Home, stage: &Arc<Stage>, wishes: Wishes) -> Dispatcher {
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-cache");
+        let engine = Engine::new(&Limits::default(), Some(&cache)).unwrap();
+        let (registry, reports) = Registry::start(engine, RegistryOptions::new(&folder.join("backends"))).await;
+        let name = self.backend.component;
+        let loaded = registry.get(name).unwrap_or_else(|| panic!("`{name}` was not loaded: {reports:?}"));
+        let limits = queue::Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
+        let unused = Arc::new(Collected::default());
+        let mut parts = parts(folder, name, Arc::new(registry), Arc::new(self.custody.clone()), &unused, limits).await;
+
+        let programs = &loaded.descriptor().programs;
+        let program = programs.iter().find(|program| program.name == self.agent.name).or(programs.first()).expect("it has a program");
+        let mut variables: HashMap<String, String> = home.environment.iter().cloned().collect();
+        variables.extend(CANARIES.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        parts.host.further_variables = home.environment.iter().map(|(name, _)| name.clone()).collect();
+        parts.host.variables = variables;
+        parts.host.programs = HashMap::from([((name.to_owned(), program.name.clone()), self.agent.program.clone())]);
+        parts.host.agent_versions = HashMap::from([(name.to_owned(), self.agent.version.clone())]);
+        parts.host.cwd = folder.join("workspace");
+        parts.host.query_timeout = QUERY_TIMEOUT;
+        parts.host.stop_grace = Duration::from_secs(5);
+        parts.host.line_limit = Limits::default().line;
+        parts.host.max_turns = wishes.max_turns;
+        parts.choices.safety = wishes.safety;
+        parts.choices.model = wishes.model.or_else(|| self.backend.model.map(str::to_owned));
+        parts.choices.allowed_tools = wishes.allowed_tools;
+        parts.choices.max_turns = wishes.max_turns;
+        parts.redactor = Redactor::new(&[KEY.to_owned().into()]);
+        parts.recorder = Recorder::new(folder.join("recordings"), parts.redactor.clone());
+        parts.outlet = stage.clone();
+        let recorder = parts.recorder.clone();
+        let dispatcher = Dispatcher::new(parts);
+        let opened = Opened { dispatcher: dispatcher.clone(), recorder, recordings: folder.join("recordings") };
+        self.opened.lock().unwrap().push(opened);
+        dispatcher
+    }
+
+    /// Ends every gateway the scenario opened and looks at what they left. Call before their folders are gone.
+    pub async fn close(&self) -> Aftermath {
+        let opened = std::mem::take(&mut *self.opened.lock().unwrap());
+        let mut aftermath = Aftermath::default();
+        for gateway in opened {
+            gateway.dispatcher.shutdown(Duration::ZERO).await;
+            gateway.recorder.flush();
+            aftermath.read(&gateway.recordings);
+        }
+        let left = super::super::gateway::marked(rustix::process::getpid());
+        if !left.is_empty() {
+            aftermath.faults.push(format!("processes of runs are left: {left:?}"));
+        }
+        aftermath
+    }
+}
+
+/// Longer than any agent needs that was told not to try again and again.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// A running gateway.
+pub struct Gateway {
+    pub model: ModelServer,
+    pub home: Home,
+    cell: Cell,
+    folder: TempDir,
+    stage: Arc<Stage>,
+    dispatcher: Dispatcher,
+}
+
+impl Gateway {
+    /// Sends a prompt and waits for its answer.
+    pub async fn talk(&self, prompt: &str) -> Told {
+        self.prompt(1, prompt);
+        self.told(1).await
+    }
+
+    /// Sends a prompt in a conversation.
+    pub fn prompt(&self, lane: u64, prompt: &str) {
+        self.dispatcher.submit(message(lane, prompt)).unwrap();
+    }
+
+    /// Waits for the next answer of a conversation, oldest first.
+    pub async fn told(&self, lane: u64) -> Told {
+        self.stage.told(&Lane::Channel(lane)).await
+    }
+
+    /// Waits until the unfinished answer of a conversation shows this text.
+    pub async fn shows(&self, lane: u64, text: &str) {
+        self.stage.shows(&Lane::Channel(lane), text).await;
+    }
+
+    /// Stops what runs in a conversation.
+    pub fn stop(&self, lane: u64) {
+        assert!(self.dispatcher.stop(&Lane::Channel(lane)), "nothing ran");
+    }
+
+    /// Waits for the next question of a conversation's agent.
+    pub async fn question(&self, lane: u64) -> Question {
+        self.stage.question(&Lane::Channel(lane)).await
+    }
+
+    /// Answers a question.
+    pub fn decide(&self, question: Question, decision: Decision) {
+        panic!("this gateway takes no decisions yet: {question:?}, {decision:?}");
+    }
+
+    /// Says something to the turn that runs in a conversation.
+    pub async fn steer(&self, lane: u64, text: &str) {
+        panic!("this gateway cannot steer yet: {lane}, {text}");
+    }
+
+    /// Ends the gateway and starts another on the same folders.
+    pub async fn restart(&mut self, wishes: Wishes) {
+        self.end().await;
+        self.dispatcher = self.cell.start(self.folder.path(), &self.home, &self.stage, wishes).await;
+    }
+
+    /// Ends the gateway; its folders stay.
+    pub async fn end(&self) {
+        self.dispatcher.shutdown(Duration::ZERO).await;
+    }
+
+    /// Path of something below the gateway's folders, for example `config/memory.md`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Path as text, for prompts and tools.
+    pub fn at(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Reads a file there; empty when there is none.
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Writes a file there.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Waits until there is such a file.
+    pub async fn made(&self, name: &str) {
+        let path = self.path(name);
+        super::wait_until(&format!("{} is made", path.display()), || path.exists()).await;
+    }
+}
+
+impl Aftermath {
+    fn read(&mut self, folder: &Path) {
+        for day in std::fs::read_dir(folder).into_iter().flatten() {
+            for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
+                let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+                for secret in std::iter::once(KEY).chain(CANARIES.map(|(_, value)| value)) {
+                    if text.contains(secret) {
+                        self.faults.push(format!("a recording holds {secret}"));
+                    }
+                }
+                match recording::read(&text) {
+                    Ok((_, entries)) => self.fold(&entries),
+                    Err(error) => self.faults.push(format!("a recording does not read back: {error}")),
+                }
+            }
+        }
+    }
+
+    fn fold(&mut self, entries: &[recording::Entry]) {
+        use aetheel::agent::{Action, AgentEvent, EventKind};
+        for entry in entries {
+            if let recording::What::Out(Action::Event(AgentEvent { kind: EventKind::Unrecognised(unknown), .. })) = &entry.what {
+                *self.unrecognised.entry(format!("{}: {}", unknown.what, unknown.sample)).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// Where a built component is.
+pub fn component(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("backends/{name}.wasm"))
+}
