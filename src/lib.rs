@@ -9,7 +9,7 @@
 //! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`demo`] |
 //! | use cases | [`dispatch`] [`turn`] |
 //! | files | [`workspace`] |
-//! | pure | [`queue`] [`prompt`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
+//! | pure | [`queue`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
 //! | words | [`event`] [`agent`] [`config`] |
 
 pub mod agent;
@@ -17,6 +17,7 @@ pub mod event;
 
 pub mod access;
 pub mod fold;
+pub mod lines;
 pub mod plain;
 pub mod prompt;
 pub mod queue;

@@ -1,6 +1,6 @@
 //! How fast output is cut into lines.
 
-use aetheel::process::LineSplitter;
+use aetheel::lines::LineSplitter;
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 

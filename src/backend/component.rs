@@ -87,27 +87,6 @@ enum GuestState {
 }
 
 impl ComponentGuest {
-    /// Returns the guest's state for [`ComponentGuest::load`] of a newer generation; None: it cannot move. Only
-    /// between turns of a long-lived link.
-    ///
-    /// # Errors
-    /// [`GuestFailure`], which ends the link.
-    pub async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
-        let mut instance = self.borrow()?;
-        let outcome = instance.save().await;
-        self.give_back(instance, outcome)
-    }
-
-    /// Hands a guest that has not been called yet the state of an older generation with descriptor version `saved_by`.
-    ///
-    /// # Errors
-    /// [`GuestFailure::Refused`] when the state does not fit; any failure ends the link.
-    pub async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
-        let mut instance = self.borrow()?;
-        let outcome = instance.load(state, saved_by).await;
-        self.give_back(instance, outcome)
-    }
-
     /// Takes the instance for the time of a call, so that it goes down with a dropped future.
     fn borrow(&mut self) -> Result<Box<Instance>, GuestFailure> {
         match std::mem::replace(&mut self.state, GuestState::Lent) {
@@ -146,6 +125,18 @@ impl Guest for ComponentGuest {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
         let mut instance = self.borrow()?;
         let outcome = instance.handle(inputs).await;
+        self.give_back(instance, outcome)
+    }
+
+    async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        let mut instance = self.borrow()?;
+        let outcome = instance.save().await;
+        self.give_back(instance, outcome)
+    }
+
+    async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
+        let mut instance = self.borrow()?;
+        let outcome = instance.load(state, saved_by).await;
         self.give_back(instance, outcome)
     }
 }

@@ -103,6 +103,12 @@ pub struct Config {
     pub query_timeout: Duration,
     /// Longest silence of an agent.
     pub idle_timeout: Option<Duration>,
+    /// For questions to people.
+    pub ask_timeout: Duration,
+    /// Of long-lived agents.
+    pub link_idle: Duration,
+    /// Idle long-lived agents.
+    pub links_warm: usize,
     /// Between the steps of the stop ladder.
     pub stop_grace: Duration,
     /// For running turns at shutdown.
@@ -176,6 +182,9 @@ impl Config {
             mode,
             query_timeout: read.milliseconds("QUERY_TIMEOUT_MS", 1_000),
             idle_timeout: read.optional("IDLE_TIMEOUT_MS").map(|_| read.milliseconds("IDLE_TIMEOUT_MS", 1_000)),
+            ask_timeout: read.milliseconds("ASK_TIMEOUT_MS", 1_000),
+            link_idle: read.milliseconds("LINK_IDLE_MS", 0),
+            links_warm: read.number("LINKS_WARM", 0, 10_000) as usize,
             stop_grace: read.milliseconds("STOP_GRACE_MS", 100),
             shutdown_grace: read.milliseconds("SHUTDOWN_GRACE_MS", 0),
             config_dir: read.path("CONFIG_DIR"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
 use super::veil::Veil;
@@ -12,8 +12,7 @@ use crate::agent::{Ask, AskKey, Descriptor, EventKind as AgentEventKind, Failure
 use crate::event::Event;
 use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
-use crate::turn::recording::{FORMAT, Header};
-use crate::turn::{Answerer, Audience, Backend, Ending, Settled, StopReason, TurnRequest, TurnResult};
+use crate::turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult};
 use crate::workspace::SessionId;
 
 impl Inner {
@@ -42,12 +41,12 @@ impl Inner {
         let binding = bindings.get(&event.lane, &name).await;
         let start = self.start(event, backend.descriptor(), binding.session).await;
         let requested = start.native_id.clone();
-        let header = self.header(event, id, &*backend);
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
-        let request = TurnRequest { id: id.to_owned(), backend, start, stop, recording: self.parts.recorder.begin(&header) };
+        let (_steer, steers) = mpsc::unbounded_channel();
+        let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
         let mut follower = Follower { veil: Veil::new(&self.parts.redactor), reply };
-        let result = crate::turn::run(request, &self.parts.host, &*self.parts.launcher, &mut follower).await;
+        let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.veil.lift(|event| follower.reply.update(event, &result.transcript));
         self.report(&name, &result);
         let notices = self.keep(event, &name, binding.epoch, requested.as_deref(), &result).await;
@@ -111,22 +110,6 @@ impl Inner {
             tracing::warn!("{warning}");
         }
         *known = warnings;
-    }
-
-    fn header(&self, event: &Event, id: &str, backend: &dyn Backend) -> Header {
-        let (descriptor, generation) = (backend.descriptor(), backend.generation());
-        Header {
-            aetheel_recording: FORMAT,
-            turn: id.to_owned(),
-            event: event.sequence,
-            lane: event.lane.to_string(),
-            backend: descriptor.name.clone(),
-            backend_version: descriptor.version.clone(),
-            generation: generation.number,
-            digest: generation.digest.clone(),
-            agent_version: self.parts.host.agent_versions.get(&descriptor.name).cloned(),
-            started: jiff::Timestamp::now().to_string(),
-        }
     }
 
     /// The log line of a turn's end, and of what its parser did not know.

@@ -24,7 +24,7 @@ use crate::event::{Event, Lane, NewEvent, Sequence};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
-use crate::turn::{Backends, Host, Launcher, StopReason};
+use crate::turn::{Backends, Host, Launcher, Links, StopReason};
 use crate::workspace::Workspace;
 
 /// What the operator chose for every turn; a backend ignores what it does not support.
@@ -76,6 +76,7 @@ pub struct Dispatcher {
 
 struct Inner {
     parts: Parts,
+    links: Links,
     queue: Mutex<Queue>,
     /// How to stop the turn of a lane.
     running: Mutex<HashMap<Lane, watch::Sender<Option<StopReason>>>>,
@@ -91,8 +92,16 @@ impl Dispatcher {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let queue = Mutex::new(Queue::new(parts.limits));
-        let inner =
-            Inner { parts, queue, running: Mutex::default(), tasks: TaskTracker::new(), warned: Mutex::default(), finished: Notify::new() };
+        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone());
+        let inner = Inner {
+            parts,
+            links,
+            queue,
+            running: Mutex::default(),
+            tasks: TaskTracker::new(),
+            warned: Mutex::default(),
+            finished: Notify::new(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -199,7 +208,8 @@ impl Dispatcher {
         }
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
-        tracing::info!("shutdown: no turn is left");
+        tracing::info!(links = self.inner.links.count(), "shutdown: no turn is left, long-lived agents leave");
+        self.inner.links.close().await;
     }
 
     /// Returns once nothing runs or waits.

@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::held::Held;
-use super::lines::{FramedLine, LineSplitter};
 use super::start::Pipes;
 use super::tail::Tail;
 use crate::agent::{self, Exit, Pipe};
+use crate::lines::{FramedLine, LineSplitter};
 use crate::turn::{Launch, OutputLine, ProcessCommand, ProcessEvent};
 
 /// How long what a run started may keep its pipes open after its leader has ended, or after it was killed. Nothing that

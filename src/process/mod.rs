@@ -13,7 +13,6 @@ mod drive;
 mod family;
 mod gateway;
 mod held;
-mod lines;
 mod probe;
 mod program;
 mod start;
@@ -23,7 +22,6 @@ mod tail;
 use std::time::{Duration, Instant};
 
 pub use custody::{Custody, Means};
-pub use lines::{FramedLine, LineSplitter};
 pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};
 

@@ -72,6 +72,19 @@ pub trait Guest: Send {
     /// # Errors
     /// [`GuestFailure`], which ends the link.
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure>;
+
+    /// Returns the guest's state for [`Guest::load`] of a newer generation; none: it cannot move. Only between turns of a
+    /// long-lived link.
+    ///
+    /// # Errors
+    /// [`GuestFailure`], which ends the link.
+    async fn save(&mut self) -> Result<Option<String>, GuestFailure>;
+
+    /// Hands a guest that has not been called yet the state of an older generation with descriptor version `saved_by`.
+    ///
+    /// # Errors
+    /// [`GuestFailure::Refused`] when the state does not fit; any failure ends this guest.
+    async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure>;
 }
 
 /// The backends there are, by name.

@@ -55,6 +55,12 @@ pub struct Host {
     pub query_timeout: Duration,
     /// Longest silence.
     pub idle_timeout: Option<Duration>,
+    /// Time a question to people stays open.
+    pub ask_timeout: Duration,
+    /// Time a long-lived agent is kept without a turn.
+    pub link_idle: Duration,
+    /// Long-lived agents kept at most without a turn.
+    pub links_warm: usize,
     /// Between the steps of the stop ladder.
     pub stop_grace: Duration,
     /// Tool rounds of agents that have no limit of their own.
@@ -113,6 +119,9 @@ mod tests {
             cwd: "/".into(),
             query_timeout: Duration::ZERO,
             idle_timeout: None,
+            ask_timeout: Duration::ZERO,
+            link_idle: Duration::ZERO,
+            links_warm: 0,
             stop_grace: Duration::ZERO,
             max_turns: 1,
             line_limit: 1,

@@ -1,6 +1,6 @@
 //! One turn: from a prompt to exactly one outcome.
 //!
-//! [`run`] drives a guest and its agent's process; the ports it needs are [`Backend`]/[`Guest`], [`Launcher`] and [`Audience`].
+//! [`run`] drives a turn on a link of [`Links`]: a guest and its agent; the ports it needs are [`Backend`]/[`Guest`], [`Launcher`] and [`Audience`].
 
 mod audience;
 mod driver;
@@ -9,13 +9,16 @@ mod guard;
 mod guest;
 mod host;
 mod launch;
+mod link;
+mod links;
 mod plan;
 pub mod recording;
 
 pub use audience::{Answerer, Audience, Settled};
-pub use driver::{StopReason, TurnRequest, run};
+pub use driver::{Steering, StopReason, TurnRequest, run};
 pub use ending::{Ending, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
 pub use host::{BASE_VARIABLES, Host};
 pub use launch::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
+pub use links::Links;
 pub use plan::{ARGUMENT_LIMIT, PlanFault};

@@ -62,21 +62,24 @@ pub enum PlanFault {
     Unsupported(&'static str),
 }
 
-/// Checks a spawn for a safety level and fills in its values. `files` are the link's files by name, `inherited` the
-/// gateway's own variables.
+/// What values are filled in from.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The link's files, by name.
+    pub files: &'a HashMap<String, PathBuf>,
+    /// Its secrets, by name.
+    pub secrets: &'a HashMap<String, String>,
+    /// The port of a process that listens.
+    pub port: Option<u16>,
+    /// The gateway's own variables.
+    pub inherited: &'a HashMap<String, String>,
+}
+
+/// Checks a spawn for a safety level and fills in its values.
 ///
 /// # Errors
 /// The first [`PlanFault`] found.
-pub fn check(
-    spawn: &Spawn,
-    descriptor: &Descriptor,
-    safety: Safety,
-    files: &HashMap<String, PathBuf>,
-    inherited: &HashMap<String, String>,
-) -> Result<Checked, PlanFault> {
-    if spawn.listens {
-        return Err(PlanFault::Unsupported("a process that listens"));
-    }
+pub fn check(spawn: &Spawn, descriptor: &Descriptor, safety: Safety, known: Known<'_>) -> Result<Checked, PlanFault> {
     let program = descriptor
         .programs
         .iter()
@@ -84,7 +87,11 @@ pub fn check(
         .ok_or_else(|| PlanFault::Program(spawn.program.clone()))?;
     let mut arguments = Vec::with_capacity(spawn.arguments.len());
     for (number, value) in spawn.arguments.iter().enumerate() {
-        let text = fill(value, files)?.ok_or(PlanFault::Unsupported("`inherit` as an argument"))?;
+        if matches!(value, Value::Secret(_)) {
+            // Every user of the machine can read the arguments of every process.
+            return Err(PlanFault::Unsupported("a secret as an argument"));
+        }
+        let text = fill(value, known)?.ok_or(PlanFault::Unsupported("`inherit` as an argument"))?;
         sound(&format!("argument {}", number + 1), &text)?;
         arguments.push(text);
     }
@@ -94,7 +101,7 @@ pub fn check(
         if !descriptor.environment.set.contains(&variable.name) {
             return Err(PlanFault::Variable(variable.name.clone()));
         }
-        let value = fill(&variable.value, files)?.or_else(|| inherited.get(&variable.name).cloned());
+        let value = fill(&variable.value, known)?.or_else(|| known.inherited.get(&variable.name).cloned());
         if let Some(value) = value {
             sound(&variable.name, &value)?;
             environment.push((variable.name.clone(), value));
@@ -104,13 +111,17 @@ pub fn check(
 }
 
 /// `None` stands for `inherit`.
-fn fill(value: &Value, files: &HashMap<String, PathBuf>) -> Result<Option<String>, PlanFault> {
+fn fill(value: &Value, known: Known<'_>) -> Result<Option<String>, PlanFault> {
     match value {
         Value::Text(text) => Ok(Some(text.clone())),
-        Value::File(name) => files.get(name).map(|path| Some(display(path))).ok_or_else(|| PlanFault::File(name.clone())),
+        Value::File(name) => known.files.get(name).map(|path| Some(display(path))).ok_or_else(|| PlanFault::File(name.clone())),
         Value::Inherit => Ok(None),
-        Value::Port => Err(PlanFault::Unsupported("a port")),
-        Value::Secret(_) => Err(PlanFault::Unsupported("a secret")),
+        Value::Port => {
+            known.port.map(|port| Some(port.to_string())).ok_or(PlanFault::Unsupported("the port of a process that does not listen"))
+        }
+        Value::Secret(name) => {
+            known.secrets.get(name).map(|secret| Some(secret.clone())).ok_or(PlanFault::Unsupported("that many secrets"))
+        }
     }
 }
 
@@ -229,7 +240,31 @@ mod tests {
     }
 
     fn verdict(arguments: &[&str], safety: Safety) -> Result<Checked, PlanFault> {
-        check(&spawn(arguments), &descriptor(), safety, &HashMap::new(), &HashMap::new())
+        verdict_on(&spawn(arguments), safety, &HashMap::new(), &HashMap::new())
+    }
+
+    fn verdict_on(
+        spawn: &Spawn,
+        safety: Safety,
+        files: &HashMap<String, PathBuf>,
+        inherited: &HashMap<String, String>,
+    ) -> Result<Checked, PlanFault> {
+        let secrets = HashMap::from([("password".to_owned(), "0123".to_owned())]);
+        let port = spawn.listens.then_some(4096);
+        check(spawn, &descriptor(), safety, Known { files, secrets: &secrets, port, inherited })
+    }
+
+    #[test]
+    fn ports_and_secrets_go_where_they_may() {
+        let mut wish = spawn(&["--resume"]);
+        wish.arguments.push(Value::Port);
+        assert!(matches!(verdict_on(&wish, Safety::Default, &HashMap::new(), &HashMap::new()), Err(PlanFault::Unsupported(_))));
+        wish.listens = true;
+        wish.environment = vec![Variable { name: "X_MODE".into(), value: Value::Secret("password".into()) }];
+        let plan = verdict_on(&wish, Safety::Default, &HashMap::new(), &HashMap::new()).expect("allowed");
+        assert_eq!((plan.arguments[1].as_str(), plan.environment[0].1.as_str()), ("4096", "0123"));
+        wish.arguments[1] = Value::Secret("password".into());
+        assert!(matches!(verdict_on(&wish, Safety::Danger, &HashMap::new(), &HashMap::new()), Err(PlanFault::Unsupported(_))));
     }
 
     #[test]
@@ -283,15 +318,15 @@ mod tests {
         let mut wish = spawn(&[]);
         wish.environment = vec![Variable { name: "X_MODE".into(), value: Value::Inherit }];
         let inherited = HashMap::from([("X_MODE".to_owned(), "1".to_owned())]);
-        let plan = check(&wish, &descriptor(), Safety::Default, &HashMap::new(), &inherited).expect("allowed");
+        let plan = verdict_on(&wish, Safety::Default, &HashMap::new(), &inherited).expect("allowed");
         assert_eq!(plan.environment, [("X_MODE".to_owned(), "1".to_owned())]);
         wish.environment[0].name = "LD_PRELOAD".into();
-        assert!(matches!(check(&wish, &descriptor(), Safety::Danger, &HashMap::new(), &inherited), Err(PlanFault::Variable(_))));
+        assert!(matches!(verdict_on(&wish, Safety::Danger, &HashMap::new(), &inherited), Err(PlanFault::Variable(_))));
         let mut wish = spawn(&["--resume"]);
         wish.arguments.push(Value::File("system.md".into()));
-        assert_eq!(check(&wish, &descriptor(), Safety::Default, &HashMap::new(), &inherited), Err(PlanFault::File("system.md".into())));
+        assert_eq!(verdict_on(&wish, Safety::Default, &HashMap::new(), &inherited), Err(PlanFault::File("system.md".into())));
         let files = HashMap::from([("system.md".to_owned(), PathBuf::from("/run/x/system.md"))]);
-        assert_eq!(check(&wish, &descriptor(), Safety::Default, &files, &inherited).expect("put").arguments[1], "/run/x/system.md");
+        assert_eq!(verdict_on(&wish, Safety::Default, &files, &inherited).expect("put").arguments[1], "/run/x/system.md");
     }
 
     proptest! {

@@ -28,12 +28,8 @@ const BACKLOG: usize = 20_000;
 pub struct Header {
     /// [`FORMAT`].
     pub aetheel_recording: u32,
-    /// The turn's correlation id.
-    pub turn: String,
-    /// The event's sequence number.
-    pub event: u64,
-    /// The event's lane.
-    pub lane: String,
+    /// Id of the link: the correlation id of its first turn.
+    pub link: String,
     /// Name of the backend.
     pub backend: String,
     /// Version the backend's descriptor tells.
@@ -77,8 +73,37 @@ pub enum What {
     },
     /// What the host did by itself, for example stopping the agent.
     Host(String),
-    /// How the turn ended, in the host's words; always the last line.
-    Ending(String),
+    /// A turn begins on the link.
+    Turn {
+        /// Its correlation id.
+        turn: String,
+        /// The event's sequence number.
+        event: u64,
+        /// The event's lane.
+        lane: String,
+        /// What the guest knows it by.
+        session: u32,
+        /// What the guest knows it by.
+        key: u32,
+    },
+    /// How a turn ended.
+    Ending {
+        /// Its correlation id.
+        turn: String,
+        /// In the host's words.
+        how: String,
+    },
+    /// The link went over to another generation: what follows is for a guest that was loaded with `state`.
+    Moved {
+        /// Which load of the backend.
+        generation: u32,
+        /// SHA-256 of its component.
+        digest: String,
+        /// Version of the descriptor that saved the state.
+        saved_by: String,
+        /// What `save` returned.
+        state: String,
+    },
     /// Lines lost before this one because the disk was too slow.
     Lost(u64),
 }
@@ -125,12 +150,12 @@ impl Recorder {
         Self { folder, redactor, sender }
     }
 
-    /// Begins the recording of a turn.
+    /// Begins the recording of a link.
     #[must_use]
     pub fn begin(&self, header: &Header) -> Recording {
         let day = header.started.get(..10).unwrap_or("undated");
-        let path = self.folder.join(day).join(format!("{}.jsonl", header.turn));
-        let mut recording = Recording { recorder: self.clone(), path, opened: Instant::now(), lost: 0 };
+        let path = self.folder.join(day).join(format!("{}.jsonl", header.link));
+        let mut recording = Recording { recorder: self.clone(), path, opened: Instant::now(), lost: 0, bytes: 0 };
         // A lost header is counted like any other line.
         recording.line(0.0, header);
         recording
@@ -146,12 +171,13 @@ impl Recorder {
     }
 }
 
-/// The recording of one turn; closed when dropped.
+/// The recording of one link; closed when dropped.
 pub struct Recording {
     recorder: Recorder,
     path: PathBuf,
     opened: Instant,
     lost: u64,
+    bytes: u64,
 }
 
 impl Recording {
@@ -184,10 +210,18 @@ impl Recording {
         if self.lost > 0 && self.send(&Entry { t, what: What::Lost(self.lost) }).is_ok() {
             self.lost = 0;
         }
-        self.send(line).unwrap_or_else(|size| {
+        let size = self.send(line).unwrap_or_else(|size| {
             self.lost += 1;
             size
-        })
+        });
+        self.bytes += size as u64;
+        size
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Where it is written.
@@ -317,12 +351,10 @@ mod tests {
     use super::*;
     use crate::agent::{Line, Pipe};
 
-    fn header(turn: &str) -> Header {
+    fn header(link: &str) -> Header {
         Header {
             aetheel_recording: FORMAT,
-            turn: turn.into(),
-            event: 1,
-            lane: "console".into(),
+            link: link.into(),
             backend: "demo".into(),
             backend_version: "1".into(),
             generation: 1,
@@ -330,6 +362,10 @@ mod tests {
             agent_version: None,
             started: "2026-01-02T03:04:05Z".into(),
         }
+    }
+
+    fn ending() -> What {
+        What::Ending { turn: "t1".into(), how: "completed".into() }
     }
 
     #[test]
@@ -341,7 +377,7 @@ mod tests {
         let line = |text: &str| Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.into(), truncated: false });
         recording.input(&TimedInput { at_ms: 1.5, input: line("my key is sk-canary-value\u{1F600}") });
         recording.action(&Action::CloseStdin(1));
-        recording.host(What::Ending("completed".into()));
+        recording.host(ending());
         let path = recording.path().to_owned();
         drop(recording);
         recorder.flush();
@@ -349,7 +385,7 @@ mod tests {
         assert_eq!(read_header, header("t1"));
         assert_eq!(entries[0], Entry { t: 1.5, what: What::In(line("my key is ***\u{1F600}")) });
         assert_eq!(entries[1].what, What::Out(Action::CloseStdin(1)));
-        assert_eq!(entries[2].what, What::Ending("completed".into()));
+        assert_eq!(entries[2].what, ending());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use aetheel::agent::{Action, Input};
 use aetheel::backend::{ComponentBackend, Engine};
 use aetheel::config::Limits;
-use aetheel::turn::{Backend, Backends, GuestFailure};
+use aetheel::turn::{Backend, Backends, Guest as _, GuestFailure};
 
 use super::{limits, prompt, provoke, registry, timed, version_told};
 use crate::support::guests::{Wat, action_size, answering};

@@ -323,7 +323,10 @@ async fn a_recording_gives_the_same_actions_again() {
     desk.collected.answers(1).await;
     desk.dispatcher.idle().await;
     let (header, entries) = read(&only_recording(&desk)).unwrap();
-    assert_eq!((header.backend.as_str(), header.lane.as_str()), ("scripted", "channel:7"));
+    assert_eq!(header.backend, "scripted");
+    let turn = What::Turn { turn: header.link.clone(), event: 1, lane: "channel:7".into(), session: 1, key: 1 };
+    assert_eq!(entries[0].what, turn);
+    assert_eq!(entries.last().unwrap().what, What::Ending { turn: header.link, how: "completed".into() });
     let mut guest = ScriptedBackend::new(plain()).open().await.unwrap();
     let (mut inputs, mut recorded) = (Vec::new(), Vec::new());
     for entry in entries {
@@ -338,7 +341,7 @@ async fn a_recording_gives_the_same_actions_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_this_host_does_not_do_is_answered_so_that_no_guest_waits_for_ever() {
+async fn what_cannot_be_done_is_answered_so_that_no_guest_waits_for_ever() {
     use aetheel::agent::{Ask, AskKind, Decision, HttpRequest, OpenStream};
     let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
     let notes = heard.clone();
@@ -371,10 +374,11 @@ async fn what_this_host_does_not_do_is_answered_so_that_no_guest_waits_for_ever(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_keeps_the_host_busy_or_talks_without_end_is_cut_off() {
-    use aetheel::agent::{Ask, AskKind, Chunk, Write};
+    use aetheel::agent::{Chunk, HttpRequest, Write};
+    // Refused at once, as no process listens.
     let asks = |_: &Input| {
-        let kind = AskKind::SignIn("x".into());
-        Some(Ok(vec![Action::Ask(Ask { ask: 7, session: 1, turn: 1, title: "?".into(), kind, always_label: None })]))
+        let request = HttpRequest { request: 7, proc: 1, method: "GET".into(), path: "/".into(), body: None, timeout_ms: 10 };
+        Some(Ok(vec![Action::Http(request)]))
     };
     let flood = |input: &Input| {
         matches!(input, Input::Line(_)).then(|| Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text("x".repeat(8 << 20))] })]))

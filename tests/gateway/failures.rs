@@ -12,7 +12,7 @@ async fn ending(local: &LocalDiscord, installation: &Installation, id: &str) -> 
         .wait_for("the end of the recording", |_| {
             let recording = installation.recordings().remove(id)?;
             let last: Value = serde_json::from_str(recording.lines().last()?).ok()?;
-            last["ending"].as_str().map(str::to_owned)
+            last["ending"]["how"].as_str().map(str::to_owned)
         })
         .await
 }

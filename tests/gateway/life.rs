@@ -72,7 +72,7 @@ async fn a_terminated_program_finishes_its_turn_and_leaves_with_zero() {
     assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. Second 3. There."]);
     let phases: Vec<String> =
         bot.log().iter().filter_map(|line| Some(line["message"].as_str()?.strip_prefix("shutdown: ")?.to_owned())).collect();
-    assert_eq!(phases, ["begins", "intake closed, waiting for turns", "no turn is left", "done"]);
+    assert_eq!(phases, ["begins", "intake closed, waiting for turns", "no turn is left, long-lived agents leave", "done"]);
     assert_eq!(local.connections(), 0);
     assert_eq!(local.closed_with(), [Some(1000)], "it said goodbye");
 }

@@ -65,7 +65,7 @@ async fn a_silent_model_times_out_and_the_conversation_goes_on() {
     talk.say("Three").await;
     let said = talk.ended().await;
 
-    let id = &gateway.recordings()[1].header.turn;
+    let id = &gateway.recordings()[1].header.link;
     said.fails(&format!("Noted.\n✗ Query timed out after 3 s. (timeout, {id})\nHere.\n"));
     let request = gateway.model.request(3).await;
     assert_eq!((request.prompts().first(), request.prompts().last()), (Some(&"One"), Some(&"Three")));
@@ -105,7 +105,7 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_goes_on() {
 
     let [stopped, next] = &gateway.recordings()[..] else { panic!("two recordings") };
     // Whether the agent had printed the first words yet is left to chance.
-    assert!(said.stdout.ends_with(&format!("✗ Stopped. (stopped, {})\n", stopped.header.turn)), "{}", said.stdout);
+    assert!(said.stdout.ends_with(&format!("✗ Stopped. (stopped, {})\n", stopped.header.link)), "{}", said.stdout);
     assert_eq!(next.flag("--resume"), stopped.flag("--session-id"));
     let request = gateway.model.request(2).await;
     assert!(request.prompts().iter().any(|prompt| prompt.trim() == "Count."), "{:?}", request.prompts());
@@ -151,7 +151,7 @@ async fn a_session_the_agent_lost_is_told_and_forgotten_and_the_next_prompt_star
     let said = talk.ended().await;
     let recordings = gateway.recordings();
     let told = "The agent no longer knows this conversation; it has been forgotten here as well. Please ask again to start a new one.";
-    let id = &recordings[1].header.turn;
+    let id = &recordings[1].header.link;
     said.fails(&format!("✗ {told} (session lost, {id})\n  No conversation found with session ID: {unknown}\nHello.\n"));
     assert_eq!(gateway.model.requests()[1].prompts(), ["Three"]);
     assert!(gateway.read("config/state/sessions.md").contains(recordings[2].flag("--session-id").unwrap()));
@@ -220,7 +220,7 @@ async fn an_agent_that_is_gone_for_a_while_is_missed_for_that_while_only() {
     let said = talk.ended().await;
     let told = format!(
         "One.\n✗ The agent's program is not installed on this machine. (agent not found, {})\n",
-        gateway.recordings()[1].header.turn
+        gateway.recordings()[1].header.link
     );
     assert!(said.stdout.starts_with(&told) && said.stdout.ends_with("\nThree.\n"), "{}", said.stdout);
     assert_eq!(gateway.model.requests()[1].prompts(), ["One", "Three"]);

@@ -166,7 +166,7 @@ impl LiveGateway {
         }
         all.sort_by(|one, other| one.header.started.cmp(&other.header.started));
         for recorded in &all {
-            assert!(matches!(recorded.entries.last(), Some(Entry { what: What::Ending(_), .. })), "no ending: {recorded:#?}");
+            assert!(matches!(recorded.entries.last(), Some(Entry { what: What::Ending { .. }, .. })), "no ending: {recorded:#?}");
         }
         all
     }
@@ -174,7 +174,7 @@ impl LiveGateway {
     /// What is said of the last turn: its correlation id.
     #[track_caller]
     pub fn last_id(&self) -> String {
-        self.recordings().pop().expect("a turn was recorded").header.turn
+        self.recordings().pop().expect("a turn was recorded").header.link
     }
 
     #[track_caller]

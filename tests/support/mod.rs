@@ -2,6 +2,7 @@
 
 pub mod discord;
 pub mod guests;
+pub mod lasting;
 pub mod model_server;
 pub mod program;
 pub mod scripted;

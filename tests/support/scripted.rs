@@ -80,6 +80,14 @@ impl Guest for ScriptedGuest {
         }
         Ok(actions)
     }
+
+    async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        Ok(None)
+    }
+
+    async fn load(&mut self, _: &str, _: &str) -> Result<(), GuestFailure> {
+        Err(GuestFailure::Refused("it takes over no state".to_owned()))
+    }
 }
 
 /// The only backend.
@@ -326,26 +334,34 @@ pub async fn parts(
             prompt_limit: 256 << 10,
         },
         limits,
-        host: Host {
-            variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
-            further_variables: vec![],
-            programs: HashMap::new(),
-            agent_versions: HashMap::new(),
-            wrapper: vec![],
-            cwd: folder.to_owned(),
-            query_timeout: Duration::from_secs(60),
-            idle_timeout: None,
-            stop_grace: Duration::from_millis(200),
-            max_turns: 25,
-            line_limit: 1 << 20,
-            output_limit: 64 << 20,
-        },
+        host: host(folder),
         backends,
         launcher,
         outlet: Arc::new(CollectingOutlet(collected.clone())),
         workspace: Workspace::open(&folder.join("config")).await.unwrap(),
         recorder: Recorder::new(folder.join("recordings"), Redactor::default()),
         redactor: Redactor::default(),
+    }
+}
+
+/// How agents are run, with short times; change what matters.
+pub fn host(folder: &Path) -> Host {
+    Host {
+        variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
+        further_variables: vec![],
+        programs: HashMap::new(),
+        agent_versions: HashMap::new(),
+        wrapper: vec![],
+        cwd: folder.to_owned(),
+        query_timeout: Duration::from_secs(60),
+        idle_timeout: None,
+        ask_timeout: Duration::from_secs(600),
+        link_idle: Duration::from_secs(900),
+        links_warm: 5,
+        stop_grace: Duration::from_millis(200),
+        max_turns: 25,
+        line_limit: 1 << 20,
+        output_limit: 64 << 20,
     }
 }
 

@@ -1,0 +1,145 @@
+//! What a guest is told, and what becomes of what it wants.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Report;
+use super::task::Task;
+use crate::agent::{Action, Answer, Command, Decision, Input, Stop, TurnRef};
+use crate::turn::recording::What;
+use crate::turn::{GuestFailure, ProcessCommand};
+
+/// Calls into a guest in a row, each made only because of what the one before asked for.
+const UNWAITED: u32 = 1_000;
+/// Longest grace a guest may ask for, milliseconds.
+const GUEST_GRACE: u32 = 10_000;
+
+impl Task {
+    /// Hands the guest what happened and does what it wants.
+    pub(super) async fn tell(&mut self) {
+        let inputs = std::mem::take(&mut self.inputs);
+        inputs.iter().for_each(|input| self.recording.input(input));
+        let interrupting = inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
+        let Some(guest) = self.guest.as_mut() else { return };
+        match guest.handle(inputs).await {
+            Ok(actions) => {
+                if interrupting && actions.is_empty() && self.one_shot {
+                    self.tell_turns(|| Report::Ignored);
+                }
+                for action in actions {
+                    self.said += self.recording.action(&action) as u64;
+                    self.apply(action).await;
+                }
+                // One call is bounded by the sandbox; these bound all of them together.
+                self.unwaited += 1;
+                let limit = self.parts.host.output_limit;
+                if self.unwaited > UNWAITED {
+                    self.fail(GuestFailure::CutOff(format!("it was called {UNWAITED} times in a row and never waited for anything")));
+                } else if self.said > limit {
+                    self.fail(GuestFailure::CutOff(format!("it said more than {limit} bytes in one turn")));
+                }
+            }
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// The link is at its end: no guest, no process.
+    pub(super) fn fail(&mut self, failure: GuestFailure) {
+        let kind = failure.kind();
+        let turns: Vec<&str> = self.turns.values().map(|open| open.id.as_str()).collect();
+        let generation = self.parts.backend.generation();
+        tracing::warn!(link = self.parts.id, ?turns, backend = self.name(), %generation, kind, %failure, "backend failed; its link ends");
+        self.recording.host(What::Host(failure.to_string()));
+        self.guest = None;
+        self.failure = Some(failure);
+        // Dropping the processes kills everything of the run.
+        self.processes.clear();
+    }
+
+    async fn apply(&mut self, action: Action) {
+        match action {
+            Action::Spawn(spawn) => self.spawn(spawn).await,
+            Action::Write(write) => match self.secrets.body(&write.body) {
+                Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
+                Err(reason) => self.dropped("write", &reason),
+            },
+            Action::CloseStdin(proc) => self.command(proc, ProcessCommand::CloseStdin),
+            Action::Stop(Stop { proc, signal, grace_ms }) => {
+                let grace = Duration::from_millis(grace_ms.min(GUEST_GRACE).into());
+                self.command(proc, ProcessCommand::Stop { signal, grace });
+            }
+            Action::PutFile(file) => {
+                if let Err(reason) = self.files.put(&file, &mut self.secrets) {
+                    self.dropped("put-file", &reason);
+                }
+            }
+            Action::Http(request) => self.http(request),
+            Action::OpenStream(open) => self.open_stream(open),
+            Action::CloseStream(stream) => self.close_stream(stream),
+            Action::SetTimer(timer) => {
+                self.timers.insert(timer.timer, Instant::now() + Duration::from_millis(timer.after_ms.into()));
+            }
+            Action::CancelTimer(timer) => {
+                self.timers.remove(&timer);
+            }
+            Action::SessionReady(ready) => match self.turns.values().find(|open| open.turn.session == ready.session) {
+                Some(open) => drop(open.reports.send(Report::Session(ready))),
+                None => self.dropped("session-ready", "its session has no open turn"),
+            },
+            Action::Event(event) => self.report(TurnRef { session: event.session, turn: event.turn }, "event", Report::Event(event.kind)),
+            Action::Ask(ask) => {
+                let turn = TurnRef { session: ask.session, turn: ask.turn };
+                if self.turns.contains_key(&turn.turn) && self.asks.insert(ask.ask, turn.turn).is_none() {
+                    self.report(turn, "ask", Report::Ask(ask));
+                } else {
+                    // Nobody can be asked; the agent must not wait.
+                    self.input(Input::Command(Command::Answer(Answer { ask: ask.ask, decision: Decision::Dismissed })));
+                }
+            }
+            Action::AskWithdrawn(ask) => {
+                if let Some(open) = self.asks.remove(&ask).and_then(|turn| self.turns.get(&turn)) {
+                    let _ = open.reports.send(Report::Withdrawn(ask));
+                }
+            }
+            Action::TurnDone(done) => {
+                let turn = TurnRef { session: done.session, turn: done.turn };
+                self.report(turn, "turn-done", Report::Done(done));
+                if let Some(open) = self.turns.get_mut(&turn.turn).filter(|open| open.turn == turn) {
+                    open.done = true;
+                }
+                if self.one_shot && self.turns.values().all(|open| open.done) {
+                    self.linger();
+                }
+            }
+            Action::Steered(steered) => {
+                if let Some(told) = self.steers.remove(&steered.message) {
+                    let _ = told.send(steered.outcome);
+                }
+            }
+            Action::QueryAnswer(answer) => {
+                if let Some(told) = self.queries.remove(&answer.query) {
+                    let _ = told.send(answer.answer);
+                }
+            }
+            Action::TurnBegun(_) => self.dropped("turn-begun", "a turn nobody asked for is not shown"),
+            Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
+        }
+    }
+
+    /// Tells a turn something.
+    fn report(&mut self, turn: TurnRef, what: &str, report: Report) {
+        match self.turns.get(&turn.turn) {
+            Some(open) if open.turn == turn && !open.done => drop(open.reports.send(report)),
+            Some(_) => self.dropped(what, "the turn has ended"),
+            None => self.dropped(what, &format!("it names turn {} of session {}, which is not open", turn.turn, turn.session)),
+        }
+    }
+
+    /// Tells all open turns something.
+    pub(super) fn tell_turns(&self, report: impl Fn() -> Report) {
+        for open in self.turns.values() {
+            let _ = open.reports.send(report());
+        }
+    }
+}

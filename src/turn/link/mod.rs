@@ -1,0 +1,168 @@
+//! A link: one guest with the agent processes it talks to, serving one turn or many.
+//!
+//! Owns the guest, its processes, files, timers and HTTP, and one task in which all of it happens. What a guest may not do
+//! is decided in `plan`; what a turn makes of what it is told, in `driver`. Pinned by `tests/dispatch` and
+//! `tests/links.rs`.
+
+mod actions;
+mod closing;
+mod files;
+mod http;
+mod processes;
+mod sse;
+mod task;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::recording::Recording;
+use super::{Backend, Generation, GuestFailure, Host, Launcher};
+use crate::agent::{
+    Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone,
+    TurnRef,
+};
+
+/// What a link is asked to do.
+pub(super) enum Request {
+    Begin(Box<Begin>),
+    Interrupt(TurnRef),
+    /// The turn must not go on: what serves it is ended.
+    GiveUp(TurnRef),
+    Answer(AskKey, Decision),
+    Steer(TurnRef, Vec<Part>, oneshot::Sender<SteerOutcome>),
+    /// Nobody follows the turn any more; how it ended.
+    End(TurnRef, String),
+    Query(QueryKind, oneshot::Sender<QueryResult>),
+    CloseSession(SessionKey),
+    /// Take over a newer generation, between turns; false: it cannot.
+    Renew(Arc<dyn Backend>, oneshot::Sender<bool>),
+    /// Leave as soon as no turn is open.
+    Retire,
+}
+
+/// A turn for a link.
+pub(super) struct Begin {
+    /// Correlation id of the turn.
+    pub(super) id: String,
+    /// For the recording.
+    pub(super) event: u64,
+    pub(super) lane: String,
+    pub(super) start: StartTurn,
+    pub(super) reports: mpsc::UnboundedSender<Report>,
+}
+
+/// What a turn is told by its link.
+#[derive(Debug)]
+pub(super) enum Report {
+    Event(EventKind),
+    Session(SessionReady),
+    Ask(Ask),
+    Withdrawn(AskKey),
+    Done(TurnDone),
+    /// The agent said something, whatever it was.
+    Heard,
+    /// The agent said too much.
+    TooMuch,
+    /// The guest did nothing about an interrupt.
+    Ignored,
+    /// What happened to the agent, for a turn that ends without an outcome.
+    Trouble(Failure),
+    /// The link was about to close: the turn never began.
+    Refused,
+    /// Nothing more will be told.
+    Over(Option<GuestFailure>),
+}
+
+/// The way to a link. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Link {
+    requests: mpsc::UnboundedSender<Request>,
+    state: Arc<State>,
+}
+
+struct State {
+    /// Takes no turns any more.
+    closing: AtomicBool,
+    turns: AtomicU32,
+    /// Milliseconds after `opened` when the last turn ended.
+    idle_since_ms: AtomicU32,
+    opened: Instant,
+    generation: std::sync::Mutex<Generation>,
+}
+
+/// What a link is made of.
+pub(super) struct Parts {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) host: Arc<Host>,
+    pub(super) launcher: Arc<dyn Launcher>,
+    /// Names it in logs, and its processes.
+    pub(super) id: String,
+}
+
+impl Link {
+    /// Opens a link; returns the way to it and what must be run for it to live.
+    pub(super) fn open(parts: Parts, recording: Recording) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (requests, asked) = mpsc::unbounded_channel();
+        let state = Arc::new(State {
+            closing: AtomicBool::new(false),
+            turns: AtomicU32::new(0),
+            idle_since_ms: AtomicU32::new(0),
+            opened: Instant::now(),
+            generation: std::sync::Mutex::new(parts.backend.generation().clone()),
+        });
+        let link = Self { requests, state: Arc::clone(&state) };
+        (link, task::live(parts, recording, asked, state))
+    }
+
+    /// Asks it to do something. A link that has gone does nothing; whoever waits for an answer sees its channel close.
+    pub(super) fn ask(&self, request: Request) {
+        let _ = self.requests.send(request);
+    }
+
+    /// Whether it may take turns.
+    pub(super) fn is_open(&self) -> bool {
+        !self.state.closing.load(Ordering::Acquire) && !self.requests.is_closed()
+    }
+
+    /// Returns once nothing of it is left.
+    pub(super) async fn gone(&self) {
+        self.requests.closed().await;
+    }
+
+    /// Open turns.
+    pub(super) fn turns(&self) -> u32 {
+        self.state.turns.load(Ordering::Acquire)
+    }
+
+    /// How long it has had no turn, milliseconds.
+    pub(super) fn idle_for_ms(&self) -> u32 {
+        self.state.elapsed_ms().saturating_sub(self.state.idle_since_ms.load(Ordering::Acquire))
+    }
+
+    /// The generation it runs on.
+    pub(super) fn generation(&self) -> Generation {
+        self.state.generation()
+    }
+}
+
+impl State {
+    fn generation(&self) -> Generation {
+        self.generation.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    fn renewed(&self, generation: &Generation) {
+        self.generation.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone_from(generation);
+    }
+
+    fn elapsed_ms(&self) -> u32 {
+        u32::try_from(self.opened.elapsed().as_millis()).unwrap_or(u32::MAX)
+    }
+
+    fn set_turns(&self, count: usize) {
+        self.idle_since_ms.store(self.elapsed_ms(), Ordering::Release);
+        self.turns.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Release);
+    }
+}

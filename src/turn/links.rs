@@ -1,0 +1,278 @@
+//! The links there are: which one serves a turn, which are kept warm, and how they go.
+//!
+//! Pinned by `tests/links.rs`.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use super::link::{Begin, Link, Parts, Report, Request};
+use super::recording::{FORMAT, Header, Recorder};
+use super::{Backend, Host, Launcher};
+use crate::agent::descriptor::Sharing;
+use crate::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
+use crate::event::Lane;
+
+/// Longest wait for a link that leaves before its session is opened on another: its whole way out and some.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// Opens links, and keeps the long-lived ones. Cheap to clone.
+#[derive(Clone)]
+pub struct Links(Arc<Inner>);
+
+struct Inner {
+    host: Arc<Host>,
+    launcher: Arc<dyn Launcher>,
+    recorder: Recorder,
+    kept: Mutex<HashMap<Key, Kept>>,
+    tasks: TaskTracker,
+    /// Turn keys; unique over all links, which harms nobody.
+    turns: AtomicU32,
+}
+
+/// What a long-lived link is found by: the backend, and the lane where it serves only one session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key(String, Option<Lane>);
+
+/// A long-lived link and who sits there.
+struct Kept {
+    link: Link,
+    seats: HashMap<Lane, Seat>,
+    next_session: SessionKey,
+}
+
+/// A lane's session on a link.
+struct Seat {
+    session: SessionKey,
+    cwd: String,
+    /// The agent's id of it, once told.
+    native: Option<String>,
+}
+
+/// A turn's place on a link. Dropping it ends the turn.
+pub(super) struct Lease {
+    links: Links,
+    pub(super) link: Link,
+    pub(super) turn: TurnRef,
+    pub(super) reports: mpsc::UnboundedReceiver<Report>,
+    lane: Lane,
+    key: Option<Key>,
+    /// What to write into the recording as the turn's end.
+    pub(super) ending: String,
+}
+
+/// A turn looking for a link.
+pub(super) struct Wanted<'a> {
+    pub(super) id: &'a str,
+    pub(super) event: u64,
+    pub(super) lane: &'a Lane,
+    pub(super) backend: &'a Arc<dyn Backend>,
+}
+
+impl Links {
+    /// Makes one without any links.
+    #[must_use]
+    pub fn new(host: Arc<Host>, launcher: Arc<dyn Launcher>, recorder: Recorder) -> Self {
+        let turns = AtomicU32::new(1);
+        Self(Arc::new(Inner { host, launcher, recorder, kept: Mutex::default(), tasks: TaskTracker::new(), turns }))
+    }
+
+    /// How agents are run.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.0.host
+    }
+
+    /// Begins a turn, on a link that is there or a fresh one.
+    pub(super) async fn begin(&self, wanted: Wanted<'_>, mut start: StartTurn) -> Lease {
+        let Wanted { id, event, lane, backend } = wanted;
+        let descriptor = backend.descriptor();
+        start.one_shot = descriptor.sharing == Sharing::Turn;
+        let (link, key) = match descriptor.sharing {
+            Sharing::Turn => (self.open(id, backend), None),
+            Sharing::Session => self.seat(id, Key(descriptor.name.clone(), Some(lane.clone())), lane, backend, &mut start).await,
+            Sharing::Link => self.seat(id, Key(descriptor.name.clone(), None), lane, backend, &mut start).await,
+        };
+        if !start.one_shot {
+            start.turn = self.0.turns.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff;
+        }
+        let turn = TurnRef { session: start.session, turn: start.turn };
+        let (reports, told) = mpsc::unbounded_channel();
+        link.ask(Request::Begin(Box::new(Begin { id: id.to_owned(), event, lane: lane.to_string(), start, reports })));
+        Lease { links: self.clone(), link, turn, reports: told, lane: lane.clone(), key, ending: "abandoned".to_owned() }
+    }
+
+    /// Finds the long-lived link for a lane and the lane's session on it.
+    async fn seat(&self, id: &str, key: Key, lane: &Lane, backend: &Arc<dyn Backend>, start: &mut StartTurn) -> (Link, Option<Key>) {
+        self.make_way(&key, lane, backend, start).await;
+        let mut kept = self.kept();
+        let open = kept.get(&key).is_some_and(|kept| kept.link.is_open());
+        if !open {
+            kept.insert(key.clone(), Kept { link: self.open(id, backend), seats: HashMap::new(), next_session: 1 });
+        }
+        let kept = kept.get_mut(&key).expect("it was put there");
+        let seat = kept.seats.get(lane).filter(|seat| seat.continues(start)).map(|seat| seat.session);
+        start.session = seat.unwrap_or_else(|| {
+            let session = kept.next_session;
+            kept.next_session += 1;
+            let seat = Seat { session, cwd: start.cwd.clone(), native: start.native_id.clone() };
+            if let Some(before) = kept.seats.insert(lane.clone(), seat) {
+                kept.link.ask(Request::CloseSession(before.session));
+            }
+            session
+        });
+        (kept.link.clone(), Some(key))
+    }
+
+    /// Sees to it that the link kept under a key, if any, can serve the turn: the right generation, and where it serves
+    /// one session, the right one.
+    async fn make_way(&self, key: &Key, lane: &Lane, backend: &Arc<dyn Backend>, start: &StartTurn) {
+        let Some((link, fits)) = self.kept().get(key).filter(|kept| kept.link.is_open()).map(|kept| {
+            let fits = key.1.is_none() || kept.seats.get(lane).is_some_and(|seat| seat.continues(start));
+            (kept.link.clone(), fits)
+        }) else {
+            return;
+        };
+        if fits && link.generation() == *backend.generation() {
+            return;
+        }
+        if fits && key.1.is_none() {
+            let (told, renewed) = oneshot::channel();
+            link.ask(Request::Renew(Arc::clone(backend), told));
+            // Another lane may have been quicker.
+            if renewed.await.unwrap_or(false) || link.generation() == *backend.generation() {
+                return;
+            }
+        }
+        link.ask(Request::Retire);
+        self.kept().remove(key);
+        // One session is never open in two agents. Of a link of many, the lane's own has no turn now.
+        if key.1.is_some() && timeout(FAREWELL, link.gone()).await.is_err() {
+            tracing::warn!(backend = key.0, %lane, "an agent that is not needed any more does not leave; going on beside it");
+        }
+    }
+
+    fn open(&self, id: &str, backend: &Arc<dyn Backend>) -> Link {
+        let (descriptor, generation) = (backend.descriptor(), backend.generation());
+        let header = Header {
+            aetheel_recording: FORMAT,
+            link: id.to_owned(),
+            backend: descriptor.name.clone(),
+            backend_version: descriptor.version.clone(),
+            generation: generation.number,
+            digest: generation.digest.clone(),
+            agent_version: self.0.host.agent_versions.get(&descriptor.name).cloned(),
+            started: jiff::Timestamp::now().to_string(),
+        };
+        let parts = Parts {
+            backend: Arc::clone(backend),
+            host: Arc::clone(&self.0.host),
+            launcher: Arc::clone(&self.0.launcher),
+            id: id.to_owned(),
+        };
+        let (link, life) = Link::open(parts, self.0.recorder.begin(&header));
+        self.0.tasks.spawn(life);
+        link
+    }
+
+    /// Asks a backend something outside a turn, over the link it has or one opened for it.
+    ///
+    /// # Errors
+    /// In words for the operator: the backend runs once a turn, or no answer came in time.
+    pub async fn query(&self, backend: &Arc<dyn Backend>, kind: QueryKind, patience: Duration) -> Result<QueryResult, String> {
+        let descriptor = backend.descriptor();
+        if descriptor.sharing == Sharing::Turn {
+            return Err(format!("backend `{}` runs its agent once a turn and answers no questions beside it", descriptor.name));
+        }
+        let open =
+            self.kept().iter().find(|(key, kept)| key.0 == descriptor.name && kept.link.is_open()).map(|(_, kept)| kept.link.clone());
+        let (link, temporary) = match open {
+            Some(link) => (link, false),
+            None => {
+                let mut id = uuid::Uuid::new_v4().simple().to_string();
+                id.truncate(8);
+                (self.open(&id, backend), true)
+            }
+        };
+        let (told, answer) = oneshot::channel();
+        link.ask(Request::Query(kind, told));
+        let answer = timeout(patience, answer).await;
+        if temporary {
+            link.ask(Request::Retire);
+        }
+        match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(format!("the agent of backend `{}` ended without an answer", descriptor.name)),
+            Err(_) => Err(format!("the agent of backend `{}` gave no answer within {} s", descriptor.name, patience.as_secs())),
+        }
+    }
+
+    /// Open links, for people who look.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.tasks.len()
+    }
+
+    /// Ends all links and returns when nothing of them is left.
+    pub async fn close(&self) {
+        for (_, kept) in self.kept().drain() {
+            kept.link.ask(Request::Retire);
+        }
+        self.0.tasks.close();
+        if timeout(FAREWELL, self.0.tasks.wait()).await.is_err() {
+            tracing::warn!(links = self.0.tasks.len(), "agents do not leave; they are killed with the gateway");
+        }
+    }
+
+    /// Lets go of the longest idle links beyond those that are kept warm.
+    fn tidy(&self) {
+        let mut kept = self.kept();
+        kept.retain(|_, kept| kept.link.is_open());
+        let mut idle: Vec<(u32, Key)> =
+            kept.iter().filter(|(_, kept)| kept.link.turns() == 0).map(|(key, kept)| (kept.link.idle_for_ms(), key.clone())).collect();
+        idle.sort_unstable_by_key(|(idle, _)| *idle);
+        for (_, key) in idle.into_iter().skip(self.0.host.links_warm) {
+            if let Some(kept) = kept.remove(&key) {
+                kept.link.ask(Request::Retire);
+            }
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// Whether a turn goes on with this session.
+    fn continues(&self, start: &StartTurn) -> bool {
+        start.native_id.is_some() && self.native == start.native_id && Path::new(&self.cwd) == Path::new(&start.cwd) && !start.fork
+    }
+}
+
+impl Lease {
+    /// The agent told its id of the session.
+    pub(super) fn learned(&self, native: &str) {
+        let Some(key) = &self.key else { return };
+        let mut kept = self.links.kept();
+        let seat = kept.get_mut(key).and_then(|kept| kept.seats.get_mut(&self.lane));
+        if let Some(seat) = seat.filter(|seat| seat.session == self.turn.session) {
+            seat.native = Some(native.to_owned());
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.link.ask(Request::End(self.turn, std::mem::take(&mut self.ending)));
+        if self.key.is_some() {
+            self.links.tidy();
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Long-lived links: kept warm, shared, re-opened, moved and ended; whatever happens on them, every turn has one end.
+
+mod asking;
+mod http;
+mod living;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::{Ask, AskKey, Decision, EventKind, Safety, StartTurn};
+use aetheel::event::Lane;
+use aetheel::fold::Transcript;
+use aetheel::redact::Redactor;
+use aetheel::turn::recording::Recorder;
+use aetheel::turn::{
+    Answerer, Audience, Backends as _, Host, Launcher, Links, Settled, Steering, StopReason, TurnRequest, TurnResult, run,
+};
+use tokio::sync::{mpsc, watch};
+
+use crate::support::lasting::{LastingBackend, Replaceable};
+use crate::support::scripted::{Agent, ScriptedLauncher, host};
+
+/// Links over one backend.
+struct Bench {
+    links: Links,
+    backends: Arc<Replaceable>,
+    launcher: Arc<ScriptedLauncher>,
+    /// Sessions the agents opened, as `native session`.
+    opened: Arc<Mutex<Vec<String>>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new<F: Future<Output = ()> + Send + 'static>(
+        sharing: &str,
+        change: impl FnOnce(&mut Host),
+        behaviour: impl Fn(Agent, Arc<Mutex<Vec<String>>>) -> F + Send + Sync + 'static,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut host = host(folder.path());
+        change(&mut host);
+        let opened: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = Arc::clone(&opened);
+        let launcher = ScriptedLauncher::new(move |agent| behaviour(agent, Arc::clone(&told)));
+        let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
+        let links = Links::new(Arc::new(host), launcher.clone() as Arc<dyn Launcher>, recorder);
+        Self { links, backends: Replaceable::new(LastingBackend::new(sharing, 1)), launcher, opened, _folder: folder }
+    }
+
+    /// Begins a turn.
+    fn begin(&self, channel: u64, native: Option<&str>, prompt: &str) -> Turn {
+        let (stop, stopped) = watch::channel(None);
+        let (steer, steers) = mpsc::unbounded_channel();
+        let (told, seen) = mpsc::unbounded_channel();
+        let start = StartTurn { native_id: native.map(str::to_owned), ..StartTurn::plain(prompt, Safety::Edit) };
+        let request = TurnRequest {
+            id: format!("{prompt}-{channel}"),
+            event: 1,
+            lane: Lane::Channel(channel),
+            backend: self.backends.get("lasting").unwrap(),
+            start,
+            stop: stopped,
+            steers,
+        };
+        let links = self.links.clone();
+        let running = tokio::spawn(async move { run(request, &links, &mut Follower(told)).await });
+        Turn { running, stop, steer, seen }
+    }
+
+    async fn turn(&self, channel: u64, native: Option<&str>, prompt: &str) -> TurnResult {
+        self.begin(channel, native, prompt).end().await
+    }
+
+    fn launches(&self) -> usize {
+        self.launcher.launches.lock().unwrap().len()
+    }
+
+    fn opened(&self) -> Vec<String> {
+        self.opened.lock().unwrap().clone()
+    }
+}
+
+/// A turn under way.
+struct Turn {
+    running: tokio::task::JoinHandle<TurnResult>,
+    stop: watch::Sender<Option<StopReason>>,
+    steer: mpsc::UnboundedSender<Steering>,
+    seen: mpsc::UnboundedReceiver<Seen>,
+}
+
+impl Turn {
+    async fn end(self) -> TurnResult {
+        tokio::time::timeout(LIMIT, self.running).await.expect("the turn ends").unwrap()
+    }
+
+    async fn sees(&mut self) -> Seen {
+        tokio::time::timeout(LIMIT, self.seen.recv()).await.expect("something happens").expect("the turn goes on")
+    }
+}
+
+/// What an audience was told.
+#[derive(Debug)]
+enum Seen {
+    Event,
+    Ask(Ask, Answerer),
+    Settled(AskKey, Settled),
+}
+
+struct Follower(mpsc::UnboundedSender<Seen>);
+
+impl Audience for Follower {
+    fn event(&mut self, _: &EventKind, _: &Transcript) {
+        let _ = self.0.send(Seen::Event);
+    }
+
+    fn ask(&mut self, ask: &Ask, answer: Answerer) {
+        let _ = self.0.send(Seen::Ask(ask.clone(), answer));
+    }
+
+    fn settled(&mut self, ask: AskKey, how: Settled) {
+        let _ = self.0.send(Seen::Settled(ask, how));
+    }
+}
+
+/// The agent's id of the session a turn was in.
+fn native(result: &TurnResult) -> &str {
+    &result.session.as_ref().expect("it told its session").native_id
+}
+
+/// Waits for a condition.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < deadline, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(30);
+const ALLOW: Decision = Decision::AllowOnce;

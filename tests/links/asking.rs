@@ -1,0 +1,115 @@
+//! Questions of the agent and messages of people, in the middle of a turn.
+
+use std::time::Duration;
+
+use aetheel::agent::{Decision, Exit, Part, SteerOutcome};
+use aetheel::turn::{Ending, Settled, Steering, StopReason};
+use tokio::sync::oneshot;
+
+use super::{ALLOW, Bench, Seen};
+use crate::support::lasting::{Sitting, Told};
+use crate::support::scripted::Agent;
+
+/// Asks about every prompt and answers with what it was told.
+async fn asking(agent: Agent, opened: std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    let mut sitting = Sitting::new(agent, &opened);
+    let mut open = None;
+    while let Some(told) = sitting.told().await {
+        match (told, open.take()) {
+            (Told::Prompt { session, turn, text }, _) => {
+                sitting.agent.say(&[&format!("{session} {turn} ask {text}")]).await;
+                if text == "never-mind" {
+                    sitting.agent.say(&[&format!("{session} {turn} withdraw ."), &format!("{session} {turn} done .")]).await;
+                }
+                open = Some((session, turn));
+            }
+            (Told::Other(said), Some((session, turn))) => {
+                if said.starts_with("steer") {
+                    open = Some((session.clone(), turn.clone()));
+                    sitting.agent.say(&[&format!("{session} {turn} text {said}")]).await;
+                } else {
+                    sitting.answer(&session, &turn, &said).await;
+                }
+            }
+            (Told::Other(_), None) => {}
+        }
+    }
+    sitting.agent.exit(Exit::Code(0), "").await;
+}
+
+#[tokio::test]
+async fn a_decision_reaches_the_agent_once() {
+    let bench = Bench::new("session", |_| {}, asking);
+    let mut turn = bench.begin(7, None, "may-i");
+    let Seen::Ask(ask, answer) = turn.sees().await else { panic!("no question") };
+    assert_eq!(ask.title, "may-i");
+    assert!(answer.decide(ALLOW));
+    let result = turn.end().await;
+    assert_eq!((result.ending, result.text.as_str()), (Ending::Completed, "answer 7 AllowOnce (by 1)"));
+}
+
+#[tokio::test]
+async fn a_question_nobody_can_be_asked_is_dismissed() {
+    let bench = Bench::new("session", |_| {}, asking);
+    let mut turn = bench.begin(7, None, "may-i");
+    let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
+    drop(answer);
+    assert_eq!(turn.end().await.text, "answer 7 Dismissed (by 1)");
+}
+
+#[tokio::test]
+async fn the_clock_stands_still_while_people_think_and_the_question_expires() {
+    let short = |host: &mut aetheel::turn::Host| {
+        host.query_timeout = Duration::from_millis(300);
+        host.idle_timeout = Some(Duration::from_millis(200));
+        host.ask_timeout = Duration::from_millis(900);
+    };
+    let bench = Bench::new("session", short, asking);
+    let mut turn = bench.begin(7, None, "may-i");
+    let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
+    assert!(matches!(turn.sees().await, Seen::Settled(7, Settled::Expired)));
+    answer.decide(ALLOW);
+    let result = turn.end().await;
+    assert_eq!((&result.ending, result.text.as_str()), (&Ending::Completed, "answer 7 Dismissed (by 1)"));
+    assert!(result.took >= Duration::from_millis(900), "{:?}", result.took);
+}
+
+#[tokio::test]
+async fn a_withdrawn_question_is_settled_and_a_late_answer_is_harmless() {
+    let bench = Bench::new("session", |_| {}, asking);
+    let mut turn = bench.begin(7, None, "never-mind");
+    let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
+    assert!(matches!(turn.sees().await, Seen::Settled(7, Settled::Withdrawn)));
+    assert_eq!(turn.end().await.ending, Ending::Completed);
+    assert!(!answer.decide(Decision::DenyAndStop), "nobody is there to be told");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_stopped_takes_its_question_back() {
+    let bench = Bench::new("session", |_| {}, asking);
+    let mut turn = bench.begin(7, None, "may-i");
+    let Seen::Ask(_, _answer) = turn.sees().await else { panic!("no question") };
+    turn.stop.send(Some(StopReason::User)).unwrap();
+    loop {
+        match turn.sees().await {
+            Seen::Settled(7, Settled::TurnEnded) => break,
+            Seen::Event => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(turn.end().await.ending, Ending::Completed, "this agent answered the interrupt with an answer");
+}
+
+#[tokio::test]
+async fn a_message_reaches_the_agent_in_the_middle_of_its_turn() {
+    let bench = Bench::new("session", |_| {}, asking);
+    let mut turn = bench.begin(7, None, "may-i");
+    let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
+    let (told, outcome) = oneshot::channel();
+    turn.steer.send(Steering { parts: vec![Part::Text("to the left".into())], told }).unwrap();
+    assert_eq!(outcome.await.unwrap(), SteerOutcome::Injected);
+    assert!(matches!(turn.sees().await, Seen::Event));
+    answer.decide(ALLOW);
+    let text = turn.end().await.text;
+    assert!(text.starts_with("steer") && text.contains("to the left"), "{text}");
+}

@@ -1,0 +1,231 @@
+//! HTTP and server-sent events with an agent that listens: only there, as the host says who it is, whatever comes back.
+
+use std::sync::{Arc, Mutex};
+
+use aetheel::agent::{
+    Action, BasicAuth, Chunk, Command, Descriptor, Exit, HttpRequest, Input, OpenStream, Outcome, Safety, Spawn, StartTurn, TimedInput,
+    TurnDone, Value, Variable,
+};
+use aetheel::event::Lane;
+use aetheel::redact::Redactor;
+use aetheel::turn::recording::Recorder;
+use aetheel::turn::{Backend, Generation, Guest, GuestFailure, Launcher, Links, TurnRequest, run};
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::{mpsc, watch};
+
+use super::{Follower, LIMIT};
+use crate::support::scripted::{Agent, ScriptedLauncher, host};
+
+/// Starts an agent that listens, makes its calls, and ends the turn when as much came back as it waits for.
+struct Caller {
+    descriptor: Descriptor,
+    generation: Generation,
+    calls: Vec<Action>,
+    heard: Arc<Mutex<Vec<Input>>>,
+    wait_for: usize,
+}
+
+#[async_trait]
+impl Backend for Caller {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        Ok(Box::new(CallerGuest { calls: self.calls.clone(), heard: self.heard.clone(), wait_for: self.wait_for }))
+    }
+}
+
+struct CallerGuest {
+    calls: Vec<Action>,
+    heard: Arc<Mutex<Vec<Input>>>,
+    wait_for: usize,
+}
+
+#[async_trait]
+impl Guest for CallerGuest {
+    async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
+        let mut out = Vec::new();
+        for input in inputs {
+            match input.input {
+                Input::Command(Command::StartTurn(_)) => out.push(Action::Spawn(Spawn {
+                    proc: 1,
+                    program: "agent".into(),
+                    arguments: vec![Value::Text("--port".into()), Value::Port],
+                    environment: vec![Variable { name: "PASSWORD".into(), value: Value::Secret("password".into()) }],
+                    stdin: vec![],
+                    keep_open: false,
+                    listens: true,
+                    basic_auth: Some(BasicAuth { user: "host".into(), secret: "password".into() }),
+                    session: None,
+                    turn: None,
+                })),
+                Input::Line(_) => out.append(&mut self.calls),
+                Input::Command(_) | Input::Spawned(_) | Input::Exited(_) => {}
+                came => {
+                    let mut heard = self.heard.lock().unwrap();
+                    heard.push(came);
+                    if heard.len() == self.wait_for {
+                        out.push(Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None }));
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        Ok(None)
+    }
+
+    async fn load(&mut self, _: &str, _: &str) -> Result<(), GuestFailure> {
+        Err(GuestFailure::Refused("no".into()))
+    }
+}
+
+/// Serves on the port it was given until it is told to stop; `password` is what the host says.
+async fn listening(mut agent: Agent) {
+    let port = agent.launch.arguments[1].to_str().unwrap().to_owned();
+    let password = agent.launch.environment.iter().find(|(name, _)| name == "PASSWORD").unwrap().1.clone();
+    let answer = move |uri: Uri, headers: HeaderMap, body: Bytes| {
+        let password = password.clone();
+        async move { respond(uri.path(), &headers, &body, &password) }
+    };
+    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await.unwrap();
+    let served = tokio::spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+    agent.say(&["ready"]).await;
+    agent.commands.recv().await;
+    served.abort();
+    agent.exit(Exit::Code(0), "").await;
+}
+
+fn respond(path: &str, headers: &HeaderMap, body: &Bytes, password: &str) -> Response {
+    match path {
+        "/echo" => {
+            let authorization = headers["authorization"].to_str().unwrap().to_owned();
+            assert!(authorization.starts_with("Basic ") && password.len() == 64);
+            let body = String::from_utf8_lossy(body).replace(password, "<password>");
+            (StatusCode::CREATED, format!("{body} {} {}", headers["content-type"].to_str().unwrap(), authorization.len())).into_response()
+        }
+        "/elsewhere" => (StatusCode::FOUND, [("location", "http://127.0.0.1:1/")], "moved").into_response(),
+        "/endless" => {
+            Body::from_stream(futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 65536])))).into_response()
+        }
+        "/never" => Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>()).into_response(),
+        "/events" => {
+            let pieces = ["data: on", "e\n\n: beat\n\nevent: named\nid: 4\r\ndata: tw", "o\ndata: lines\n", "\ndata: cut off"];
+            let pieces = futures_util::stream::iter(pieces.map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
+            ([("content-type", "text/event-stream")], Body::from_stream(pieces)).into_response()
+        }
+        _ => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// What the guest hears in answer to its calls.
+async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
+    let json = r#"{"name":"caller","version":"1","environment":{"set":["PASSWORD"]},
+        "programs":[{"name":"agent","flags":[{"name":"--port","value":"one"}]}]}"#;
+    let heard: Arc<Mutex<Vec<Input>>> = Arc::default();
+    let backend = Caller {
+        descriptor: Descriptor::parse(json).unwrap(),
+        generation: Generation { number: 1, digest: "0".repeat(64) },
+        calls,
+        heard: heard.clone(),
+        wait_for,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = ScriptedLauncher::new(listening);
+    let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
+    let links = Links::new(Arc::new(host(folder.path())), launcher as Arc<dyn Launcher>, recorder);
+    let (_stop, stopped) = watch::channel(None);
+    let request = TurnRequest {
+        id: "t1".into(),
+        event: 1,
+        lane: Lane::Console,
+        backend: Arc::new(backend),
+        start: StartTurn::plain("hi", Safety::Default),
+        stop: stopped,
+        steers: mpsc::unbounded_channel().1,
+    };
+    let (told, _seen) = mpsc::unbounded_channel();
+    tokio::time::timeout(LIMIT, run(request, &links, &mut Follower(told))).await.expect("the turn ends");
+    let heard = heard.lock().unwrap().clone();
+    heard
+}
+
+fn call(request: u32, path: &str, timeout_ms: u32) -> Action {
+    let body = Some(vec![Chunk::Text("it is ".into()), Chunk::Secret("password".into())]);
+    Action::Http(HttpRequest { request, proc: 1, method: "POST".into(), path: path.into(), body, timeout_ms })
+}
+
+#[tokio::test]
+async fn a_request_goes_to_the_agent_with_the_hosts_credentials() {
+    let heard = hear(vec![call(5, "/echo", 10_000)], 1).await;
+    let Input::HttpResponse(response) = &heard[0] else { panic!("{heard:?}") };
+    assert_eq!((response.request, response.status), (5, 201));
+    assert!(response.body.starts_with("it is <password> application/json "), "{}", response.body);
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed_and_failures_are_told() {
+    let calls =
+        vec![call(1, "/elsewhere", 10_000), call(2, "/endless", 10_000), call(3, "/never", 200), call(4, "//evil.example/", 10_000)];
+    let mut heard = hear(calls, 4).await;
+    heard.sort_by_key(|input| match input {
+        Input::HttpResponse(response) => response.request,
+        Input::HttpFailed(failed) => failed.request,
+        other => panic!("{other:?}"),
+    });
+    let Input::HttpResponse(moved) = &heard[0] else { panic!("{heard:?}") };
+    assert_eq!((moved.status, moved.body.as_str()), (302, "moved"));
+    let failed: Vec<_> = heard[1..]
+        .iter()
+        .map(|input| match input {
+            Input::HttpFailed(failed) => (failed.message.as_str(), failed.timed_out),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(failed[0].0.contains("more than") && !failed[0].1, "{failed:?}");
+    assert!(failed[1].1, "{failed:?}");
+    assert!(failed[2].0.contains("not a path"), "{failed:?}");
+}
+
+#[tokio::test]
+async fn a_stream_is_told_event_by_event_and_its_end_once() {
+    let heard = hear(vec![Action::OpenStream(OpenStream { stream: 9, proc: 1, path: "/events".into() })], 4).await;
+    let told: Vec<String> = heard
+        .iter()
+        .map(|input| match input {
+            Input::StreamOpened(opened) => format!("opened {}", opened.status),
+            Input::StreamEvent(event) => format!("{:?} {:?} {:?}", event.name, event.id, event.data),
+            Input::StreamClosed(closed) => format!("closed {:?}", closed.message),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        told,
+        ["opened 200", r#"None None "one""#, r#"Some("named") Some("4") "two\nlines""#, r#"closed Some("the server ended the stream")"#]
+    );
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_there_or_is_closed_says_so() {
+    let open = |stream, path: &str| Action::OpenStream(OpenStream { stream, proc: 1, path: path.into() });
+    let heard = hear(vec![open(1, "/gone"), open(2, "/never"), Action::CloseStream(2)], 3).await;
+    let closed = |stream| {
+        heard.iter().find_map(|input| match input {
+            Input::StreamClosed(closed) if closed.stream == stream => Some(closed.message.clone()),
+            _ => None,
+        })
+    };
+    assert_eq!(closed(1), Some(Some("the server answered with status 404".to_owned())), "{heard:?}");
+    assert_eq!(closed(2), Some(None), "{heard:?}");
+}

@@ -1,0 +1,319 @@
+//! How links are kept, shared, lost, replaced and ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aetheel::agent::{Exit, FailureKind, QueryKind, QueryResult};
+use aetheel::turn::{Backends as _, Ending, StopReason};
+
+use super::{Bench, LIMIT, Seen, native, until};
+use crate::support::lasting::{LastingBackend, Sitting, Told, echoing};
+
+#[tokio::test]
+async fn the_next_turn_of_a_conversation_finds_its_agent_warm() {
+    let bench = Bench::new("session", |_| {}, echoing);
+    let first = bench.turn(7, None, "one").await;
+    let second = bench.turn(7, Some(native(&first)), "two").await;
+    assert_eq!((first.text.as_str(), second.text.as_str()), ("one (by 1)", "two (by 1)"));
+    assert_eq!((bench.launches(), bench.opened()), (1, vec!["new 1".to_owned()]));
+    assert_eq!(bench.links.count(), 1);
+}
+
+#[tokio::test]
+async fn a_forgotten_conversation_gets_a_fresh_agent_and_the_old_one_leaves_first() {
+    let bench = Bench::new("session", |_| {}, echoing);
+    bench.turn(7, None, "one").await;
+    bench.turn(7, None, "two").await;
+    assert_eq!((bench.launches(), bench.links.count()), (2, 1));
+    // Another session, chosen by hand.
+    bench.turn(7, Some("n-older"), "three").await;
+    assert_eq!((bench.launches(), bench.opened().pop().unwrap()), (3, "n-older 1".to_owned()));
+}
+
+#[tokio::test]
+async fn conversations_share_one_agent_and_do_not_mix() {
+    // Answers only when both have asked, the second one first.
+    let bench = Bench::new(
+        "link",
+        |_| {},
+        |agent, opened| async move {
+            let mut sitting = Sitting::new(agent, &opened);
+            let mut waiting = Vec::new();
+            while let Some(told) = sitting.told().await {
+                let Told::Prompt { session, turn, text } = told else { break };
+                waiting.push((session, turn, text));
+                if waiting.len() == 2 {
+                    while let Some((session, turn, text)) = waiting.pop() {
+                        sitting.answer(&session, &turn, &text).await;
+                    }
+                }
+            }
+            sitting.agent.exit(Exit::Code(0), "").await;
+        },
+    );
+    for round in 0..2 {
+        let known = |channel: &str| (round > 0).then(|| channel.to_owned());
+        let (a, b) = (bench.begin(7, known("n-1").as_deref(), "for-seven"), bench.begin(8, known("n-2").as_deref(), "for-eight"));
+        let (a, b) = (a.end().await, b.end().await);
+        assert_eq!((a.text.as_str(), b.text.as_str()), ("for-seven (by 1)", "for-eight (by 1)"));
+    }
+    assert_eq!((bench.launches(), bench.opened().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_forgotten_conversation_on_a_shared_agent_gets_another_session_there() {
+    let bench = Bench::new(
+        "link",
+        |_| {},
+        |agent, opened| async move {
+            let mut sitting = Sitting::new(agent, &opened);
+            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                sitting.answer(&session, &turn, &text).await;
+            }
+            sitting.agent.exit(Exit::Code(0), "").await;
+        },
+    );
+    bench.turn(7, None, "one").await;
+    bench.turn(7, None, "two").await;
+    assert_eq!((bench.launches(), bench.opened()), (1, vec!["new 1".to_owned(), "new 2".to_owned()]));
+}
+
+#[tokio::test]
+async fn an_agent_that_dies_loses_its_turns_and_their_sessions_go_on_with_another() {
+    let bench = Bench::new(
+        "link",
+        |_| {},
+        |agent, opened| async move {
+            let mut sitting = Sitting::new(agent, &opened);
+            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                if text == "die" {
+                    return sitting.agent.exit(Exit::Signal(9), "killed by the test").await;
+                }
+                if text != "wait" {
+                    sitting.answer(&session, &turn, &text).await;
+                }
+            }
+        },
+    );
+    let first = bench.turn(7, None, "one").await;
+    let waits = bench.begin(8, None, "wait");
+    until("the second session", || bench.opened().len() == 2).await;
+    let dies = bench.turn(7, Some(native(&first)), "die").await;
+    for lost in [dies, waits.end().await] {
+        assert!(matches!(&lost.ending, Ending::Agent(failure) if failure.kind == FailureKind::Crashed), "{:?}", lost.ending);
+    }
+    let again = bench.turn(7, Some(native(&first)), "two").await;
+    assert_eq!((again.ending, bench.launches(), bench.opened().pop().unwrap()), (Ending::Completed, 2, "n-1 1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_stopped_turn_leaves_its_agent_warm() {
+    let bench = Bench::new(
+        "session",
+        |_| {},
+        |agent, opened| async move {
+            let mut sitting = Sitting::new(agent, &opened);
+            let mut running = None;
+            while let Some(told) = sitting.told().await {
+                match told {
+                    Told::Prompt { session, turn, text } if text == "long" => {
+                        sitting.agent.say(&[&format!("{session} {turn} text begun")]).await;
+                        running = Some((session, turn));
+                    }
+                    Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
+                    Told::Other(_) => {
+                        let (session, turn) = running.take().unwrap();
+                        sitting.agent.say(&[&format!("{session} {turn} stopped .")]).await;
+                    }
+                }
+            }
+        },
+    );
+    let mut turn = bench.begin(7, None, "long");
+    assert!(matches!(turn.sees().await, Seen::Event));
+    turn.stop.send(Some(StopReason::User)).unwrap();
+    let stopped = turn.end().await;
+    assert_eq!((&stopped.ending, stopped.text.as_str()), (&Ending::Interrupted, "begun (by 1)"));
+    assert_eq!(bench.turn(7, Some(native(&stopped)), "next").await.text, "next (by 1)");
+    assert_eq!(bench.launches(), 1);
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_has_another() {
+    let bench = Bench::new(
+        "session",
+        |_| {},
+        |agent, opened| async move {
+            let mut sitting = Sitting::new(agent, &opened);
+            while let Some(told) = sitting.told().await {
+                match told {
+                    Told::Prompt { session, turn, text } if text == "long" => {
+                        sitting.agent.say(&[&format!("{session} {turn} text begun")]).await;
+                    }
+                    Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
+                    Told::Other(what) if what == "Terminate" => return sitting.agent.exit(Exit::Signal(15), "").await,
+                    Told::Other(_) => {}
+                }
+            }
+        },
+    );
+    let mut turn = bench.begin(7, None, "long");
+    assert!(matches!(turn.sees().await, Seen::Event));
+    turn.stop.send(Some(StopReason::User)).unwrap();
+    let stopped = turn.end().await;
+    assert_eq!(stopped.ending, Ending::Interrupted);
+    assert_eq!(bench.turn(7, Some(native(&stopped)), "next").await.text, "next (by 1)");
+    assert_eq!(bench.launches(), 2);
+}
+
+#[tokio::test]
+async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_takes_no_more() {
+    let (release, released) = tokio::sync::watch::channel(false);
+    let bench = Bench::new(
+        "link",
+        |_| {},
+        move |agent, opened| {
+            let mut released = released.clone();
+            async move {
+                let mut sitting = Sitting::new(agent, &opened);
+                let mut held = None;
+                loop {
+                    tokio::select! {
+                        told = sitting.told() => match told {
+                            Some(Told::Prompt { session, turn, text }) if text == "deaf" => {
+                                sitting.agent.say(&[&format!("{session} {turn} text begun")]).await;
+                            }
+                            Some(Told::Prompt { session, turn, text }) if text == "held" => held = Some((session, turn)),
+                            Some(Told::Prompt { session, turn, text }) => sitting.answer(&session, &turn, &text).await,
+                            Some(Told::Other(_)) => {}
+                            None => return sitting.agent.exit(Exit::Code(0), "").await,
+                        },
+                        () = async { drop(released.wait_for(|open| *open).await) }, if held.is_some() => {
+                            let (session, turn) = held.take().unwrap();
+                            sitting.answer(&session, &turn, "held").await;
+                        }
+                    }
+                }
+            }
+        },
+    );
+    let held = bench.begin(8, None, "held");
+    until("the first session", || bench.opened().len() == 1).await;
+    let mut deaf = bench.begin(7, None, "deaf");
+    assert!(matches!(deaf.sees().await, Seen::Event));
+    deaf.stop.send(Some(StopReason::User)).unwrap();
+    assert_eq!(deaf.end().await.ending, Ending::Interrupted);
+    // Not on the agent that does not listen.
+    assert_eq!(bench.turn(7, None, "other").await.text, "other (by 1)");
+    assert_eq!(bench.launches(), 2);
+    release.send(true).unwrap();
+    let held = held.end().await;
+    assert_eq!((held.ending, held.text.as_str()), (Ending::Completed, "held (by 1)"));
+    until("the deaf agent to leave", || bench.links.count() == 1).await;
+}
+
+#[tokio::test]
+async fn an_idle_agent_leaves_and_only_so_many_are_kept() {
+    let bench = Bench::new("session", |host| host.links_warm = 1, echoing);
+    for channel in [7, 8, 9] {
+        bench.turn(channel, None, "hi").await;
+    }
+    until("two of three to leave", || bench.links.count() <= 2).await;
+    let brief = Bench::new("session", |host| host.link_idle = Duration::from_millis(50), echoing);
+    let first = brief.turn(7, None, "hi").await;
+    until("the agent to leave", || brief.links.count() == 0).await;
+    brief.turn(7, Some(native(&first)), "again").await;
+    assert_eq!((brief.launches(), brief.opened().pop().unwrap()), (2, "n-1 1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_new_generation_resumes_a_conversation_with_an_agent_of_its_own() {
+    let bench = Bench::new("session", |_| {}, echoing);
+    let first = bench.turn(7, None, "one").await;
+    bench.backends.replace(LastingBackend::new("session", 2));
+    let second = bench.turn(7, Some(native(&first)), "two").await;
+    assert_eq!(second.text, "two (by 2)");
+    assert_eq!((bench.launches(), bench.opened().pop().unwrap(), bench.links.count()), (2, "n-1 1".to_owned(), 1));
+}
+
+#[tokio::test]
+async fn a_shared_agent_moves_to_a_new_generation_or_drains() {
+    let bench = Bench::new("link", |_| {}, echoing);
+    let first = bench.turn(7, None, "one").await;
+    bench.backends.replace(LastingBackend::new("link", 2));
+    let moved = bench.turn(7, Some(native(&first)), "two").await;
+    assert_eq!((moved.text.as_str(), bench.launches(), bench.opened().len()), ("two (by 2)", 1, 1));
+    // This one takes over nothing.
+    let mut third = LastingBackend::new("link", 3);
+    third.loads = false;
+    bench.backends.replace(third);
+    let drained = bench.turn(7, Some(native(&first)), "three").await;
+    assert_eq!((drained.text.as_str(), bench.launches()), ("three (by 3)", 2));
+    until("the old agent to leave", || bench.links.count() == 1).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_runs_keeps_its_generation_while_others_get_the_new_one() {
+    let (release, released) = tokio::sync::watch::channel(false);
+    let bench = Bench::new(
+        "link",
+        |_| {},
+        move |agent, opened| {
+            let mut released = released.clone();
+            async move {
+                let mut sitting = Sitting::new(agent, &opened);
+                while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                    if text == "held" {
+                        drop(released.wait_for(|open| *open).await);
+                    }
+                    sitting.answer(&session, &turn, &text).await;
+                }
+                sitting.agent.exit(Exit::Code(0), "").await;
+            }
+        },
+    );
+    let held = bench.begin(7, None, "held");
+    until("the session", || bench.opened().len() == 1).await;
+    bench.backends.replace(LastingBackend::new("link", 2));
+    assert_eq!(bench.turn(8, None, "new").await.text, "new (by 2)");
+    release.send(true).unwrap();
+    assert_eq!(held.end().await.text, "held (by 1)");
+    until("the old agent to leave", || bench.links.count() == 1).await;
+}
+
+#[tokio::test]
+async fn an_answer_of_many_turns_may_be_longer_than_the_limit_of_one() {
+    let bench = Bench::new("session", |host| host.output_limit = 20_000, echoing);
+    let long = "x".repeat(4_000);
+    let first = bench.turn(7, None, &long).await;
+    for _ in 0..8 {
+        assert_eq!(bench.turn(7, Some(native(&first)), &long).await.ending, Ending::Completed);
+    }
+    assert_eq!(bench.launches(), 1);
+    let result = bench.turn(7, Some(native(&first)), &"x".repeat(30_000)).await;
+    assert!(matches!(&result.ending, Ending::Limit(_) | Ending::Backend(_)), "{:?}", result.ending);
+}
+
+#[tokio::test]
+async fn a_backend_is_asked_for_its_health_with_and_without_an_agent() {
+    let bench = Bench::new("link", |_| {}, echoing);
+    let backend = bench.backends.get("lasting").unwrap();
+    let asked = async || bench.links.query(&backend, QueryKind::Health, LIMIT).await;
+    assert_eq!(asked().await, Ok(QueryResult::Health("it does not run yet".into())));
+    until("the link of the question to close", || bench.links.count() == 0).await;
+    bench.turn(7, None, "hi").await;
+    assert_eq!(asked().await, Ok(QueryResult::Health("it runs".into())));
+    assert_eq!(bench.launches(), 1);
+    let once: Arc<dyn aetheel::turn::Backend> = Arc::new(LastingBackend::new("turn", 1));
+    assert!(bench.links.query(&once, QueryKind::Health, LIMIT).await.unwrap_err().contains("once a turn"));
+}
+
+#[tokio::test]
+async fn closing_ends_every_agent() {
+    let bench = Bench::new("session", |_| {}, echoing);
+    bench.turn(7, None, "a").await;
+    bench.turn(8, None, "b").await;
+    assert_eq!(bench.links.count(), 2);
+    bench.links.close().await;
+    assert_eq!(bench.links.count(), 0);
+}

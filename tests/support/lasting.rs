@@ -1,0 +1,258 @@
+//! A long-lived agent and its backend, in this process. The agent reads `open NATIVE|new SESSION`, `prompt SESSION TURN
+//! TEXT`, `stop TURN`, `answer ASK DECISION`, `steer MESSAGE TEXT`, `health` and `bye` on stdin; its lines are
+//! `SESSION TURN WORD REST`.
+
+use std::sync::{Arc, Mutex};
+
+use aetheel::agent::{
+    Action, AgentEvent, Ask, AskKind, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Outcome, Part, QueryAnswer,
+    QueryKind, QueryResult, SessionReady, Spawn, SteerOutcome, Steered, Text, TimedInput, TurnDone, Write,
+};
+use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, ProcessCommand};
+use async_trait::async_trait;
+
+use super::scripted::Agent;
+
+/// What the guest remembers; also what it saves.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Memory {
+    proc: Option<u32>,
+    procs: u32,
+    sessions: Vec<u32>,
+    turns: Vec<(u32, u32)>,
+    pub generation: u32,
+}
+
+/// One generation of the backend.
+pub struct LastingBackend {
+    descriptor: Descriptor,
+    generation: Generation,
+    /// Whether it takes over what an older one saved.
+    pub loads: bool,
+}
+
+impl LastingBackend {
+    pub fn new(sharing: &str, generation: u32) -> Self {
+        let json = format!(
+            r#"{{"name":"lasting","version":"{generation}","sharing":"{sharing}","features":["resume","steer"],"programs":[{{"name":"agent"}}]}}"#
+        );
+        let descriptor = Descriptor::parse(&json).unwrap();
+        Self { descriptor, generation: Generation { number: generation, digest: generation.to_string().repeat(64) }, loads: true }
+    }
+}
+
+#[async_trait]
+impl Backend for LastingBackend {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        let memory = Memory { generation: self.generation.number, ..Memory::default() };
+        Ok(Box::new(LastingGuest { memory, loads: self.loads }))
+    }
+}
+
+/// The present generation of the only backend; replaceable.
+pub struct Replaceable(pub Mutex<Arc<dyn Backend>>);
+
+impl Replaceable {
+    pub fn new(backend: LastingBackend) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Arc::new(backend))))
+    }
+
+    pub fn replace(&self, backend: LastingBackend) {
+        *self.0.lock().unwrap() = Arc::new(backend);
+    }
+}
+
+impl Backends for Replaceable {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        (name == "lasting").then(|| self.0.lock().unwrap().clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["lasting".to_owned()]
+    }
+}
+
+struct LastingGuest {
+    memory: Memory,
+    loads: bool,
+}
+
+#[async_trait]
+impl Guest for LastingGuest {
+    async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
+        Ok(inputs.into_iter().flat_map(|input| self.memory.take(input.input)).collect())
+    }
+
+    async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        Ok(Some(serde_json::to_string(&self.memory).unwrap()))
+    }
+
+    async fn load(&mut self, state: &str, _: &str) -> Result<(), GuestFailure> {
+        if !self.loads {
+            return Err(GuestFailure::Refused("it takes over no state".to_owned()));
+        }
+        let generation = self.memory.generation;
+        self.memory = Memory { generation, ..serde_json::from_str(state).unwrap() };
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn take(&mut self, input: Input) -> Vec<Action> {
+        match input {
+            Input::Command(Command::StartTurn(start)) => {
+                let mut out = Vec::new();
+                if self.proc.is_none() {
+                    self.procs += 1;
+                    self.proc = Some(self.procs);
+                    self.sessions.clear();
+                    out.push(Action::Spawn(Spawn {
+                        proc: self.procs,
+                        program: "agent".into(),
+                        arguments: vec![],
+                        environment: vec![],
+                        stdin: vec![],
+                        keep_open: true,
+                        listens: false,
+                        basic_auth: None,
+                        session: Some(start.session),
+                        turn: Some(start.turn),
+                    }));
+                }
+                if !self.sessions.contains(&start.session) {
+                    self.sessions.push(start.session);
+                    out.push(self.say(&format!("open {} {}", start.native_id.as_deref().unwrap_or("new"), start.session)));
+                }
+                let Some(Part::Text(text)) = start.parts.first() else { panic!("no prompt") };
+                self.turns.push((start.session, start.turn));
+                out.push(self.say(&format!("prompt {} {} {text}", start.session, start.turn)));
+                out
+            }
+            Input::Command(Command::Interrupt(turn)) => vec![self.say(&format!("stop {}", turn.turn))],
+            Input::Command(Command::Answer(answer)) => vec![self.say(&format!("answer {} {:?}", answer.ask, answer.decision))],
+            Input::Command(Command::Steer(steer)) => {
+                let Some(Part::Text(text)) = steer.parts.first() else { panic!("no text") };
+                let told = Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::Injected });
+                vec![self.say(&format!("steer {} {text}", steer.turn)), told]
+            }
+            Input::Command(Command::Query(query)) => {
+                assert_eq!(query.kind, QueryKind::Health);
+                let well = match self.proc {
+                    Some(_) => "it runs",
+                    None => "it does not run yet",
+                };
+                vec![Action::QueryAnswer(QueryAnswer { query: query.query, answer: QueryResult::Health(well.to_owned()) })]
+            }
+            Input::Command(Command::Shutdown) if self.proc.is_some() => vec![self.say("bye")],
+            Input::Line(line) => self.line(&line.text),
+            Input::Exited(_) => {
+                self.proc = None;
+                let failure = Failure { kind: FailureKind::Crashed, message: "it is gone".to_owned(), retry_after_ms: None };
+                std::mem::take(&mut self.turns).into_iter().map(|turn| done(turn, Outcome::Lost(failure.clone()))).collect()
+            }
+            _ => vec![],
+        }
+    }
+
+    fn line(&mut self, line: &str) -> Vec<Action> {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        let [session, turn, word, rest] = words[..] else { panic!("not a line of the agent: {line:?}") };
+        let (session, turn) = (session.parse().unwrap(), turn.parse().unwrap());
+        match word {
+            "session" => vec![Action::SessionReady(SessionReady { session, native_id: rest.to_owned(), model: None, title: None })],
+            "text" => {
+                let text = format!("{rest} (by {})", self.generation);
+                vec![Action::Event(AgentEvent { session, turn, kind: EventKind::Text(Text { part: 0, text, replace: false }) })]
+            }
+            "ask" => {
+                let kind = AskKind::PlanApproval(rest.to_owned());
+                vec![Action::Ask(Ask { ask: 7, session, turn, title: rest.to_owned(), kind, always_label: None })]
+            }
+            "withdraw" => vec![Action::AskWithdrawn(7)],
+            "done" | "stopped" => {
+                self.turns.retain(|open| *open != (session, turn));
+                vec![done((session, turn), if word == "done" { Outcome::Completed } else { Outcome::Interrupted })]
+            }
+            other => panic!("the agent said {other:?}"),
+        }
+    }
+
+    fn say(&self, text: &str) -> Action {
+        Action::Write(Write { proc: self.proc.expect("it runs"), body: vec![Chunk::Text(format!("{text}\n"))] })
+    }
+}
+
+fn done((session, turn): (u32, u32), outcome: Outcome) -> Action {
+    Action::TurnDone(TurnDone { session, turn, outcome, text: None, usage: None })
+}
+
+/// The agent: what it does with each prompt is up to the test, the rest it does by itself.
+pub struct Sitting {
+    pub agent: Agent,
+    /// Sessions opened, as `native session`.
+    pub opened: Arc<Mutex<Vec<String>>>,
+}
+
+/// What an agent is told.
+#[derive(Debug)]
+pub enum Told {
+    Prompt { session: String, turn: String, text: String },
+    Other(String),
+}
+
+impl Sitting {
+    pub fn new(agent: Agent, opened: &Arc<Mutex<Vec<String>>>) -> Self {
+        Self { agent, opened: Arc::clone(opened) }
+    }
+
+    /// The next thing it is told beside openings; None when it shall leave.
+    pub async fn told(&mut self) -> Option<Told> {
+        loop {
+            let text = match self.agent.commands.recv().await? {
+                ProcessCommand::Write(bytes) => String::from_utf8(bytes).unwrap().trim_end().to_owned(),
+                ProcessCommand::CloseStdin => return None,
+                ProcessCommand::Stop { signal, .. } => return Some(Told::Other(format!("{signal:?}"))),
+            };
+            let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
+            match word {
+                "open" => {
+                    self.opened.lock().unwrap().push(rest.to_owned());
+                    let (native, session) = rest.split_once(' ').unwrap();
+                    let native = if native == "new" { format!("n-{session}") } else { native.to_owned() };
+                    self.agent.say(&[&format!("{session} 0 session {native}")]).await;
+                }
+                "prompt" => {
+                    let [session, turn, text] = rest.splitn(3, ' ').map(str::to_owned).collect::<Vec<_>>().try_into().unwrap();
+                    return Some(Told::Prompt { session, turn, text });
+                }
+                "bye" => return None,
+                _ => return Some(Told::Other(text)),
+            }
+        }
+    }
+
+    pub async fn answer(&self, session: &str, turn: &str, text: &str) {
+        self.agent.say(&[&format!("{session} {turn} text {text}"), &format!("{session} {turn} done .")]).await;
+    }
+}
+
+/// Answers every prompt with itself, and leaves when asked to.
+pub async fn echoing(agent: Agent, opened: Arc<Mutex<Vec<String>>>) {
+    let mut sitting = Sitting::new(agent, &opened);
+    while let Some(told) = sitting.told().await {
+        match told {
+            Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
+            Told::Other(signal) if signal == "Terminate" => break,
+            Told::Other(other) => panic!("told {other:?}"),
+        }
+    }
+    sitting.agent.exit(Exit::Code(0), "").await;
+}
