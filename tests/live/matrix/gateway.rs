@@ -16,13 +16,14 @@ use aetheel::event::Lane;
 use aetheel::process::Custody;
 use aetheel::queue;
 use aetheel::redact::Redactor;
-use aetheel::turn::Backends as _;
+use aetheel::turn::Backends;
 use aetheel::turn::recording::{self, Recorder};
 use tempfile::TempDir;
 
 use super::super::agents::{Agent, Home, KEY};
 use super::super::gateway::CANARIES;
 use super::backends::Backend;
+use super::once::Once;
 use super::stage::{Question, Stage, Told};
 use crate::support::model_server::ModelServer;
 use crate::support::scripted::{Collected, message, parts};
@@ -69,6 +70,7 @@ pub struct Aftermath {
 
 impl Cell {
     pub fn new(backend: Backend, agent: Agent, custody: Custody, descriptor: Descriptor) -> Self {
+        let descriptor = if backend.one_shot { descriptor.as_one_shot() } else { descriptor };
         Self { backend, agent, custody, descriptor, opened: Arc::default() }
     }
 
@@ -79,7 +81,7 @@ impl Cell {
 
     /// Whether the backend has a feature in the life it leads here.
     pub fn has(&self, feature: Feature) -> bool {
-        self.descriptor.has(feature) && !(self.backend.one_shot && self.descriptor.live_only.contains(&feature))
+        self.descriptor.has(feature)
     }
 
     /// Starts a gateway on folders of its own.
@@ -102,9 +104,11 @@ impl Cell {
         let (registry, reports) = Registry::start(engine, RegistryOptions::new(&folder.join("backends"))).await;
         let name = self.backend.component;
         let loaded = registry.get(name).unwrap_or_else(|| panic!("`{name}` was not loaded: {reports:?}"));
+        let registry: Arc<dyn Backends> = Arc::new(registry);
+        let registry = if self.backend.one_shot { Arc::new(Once(registry)) } else { registry };
         let limits = queue::Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
         let unused = Arc::new(Collected::default());
-        let mut parts = parts(folder, name, Arc::new(registry), Arc::new(self.custody.clone()), &unused, limits).await;
+        let mut parts = parts(folder, name, registry, Arc::new(self.custody.clone()), &unused, limits).await;
 
         let programs = &loaded.descriptor().programs;
         let program = programs.iter().find(|program| program.name == self.agent.name).or(programs.first()).expect("it has a program");

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::agents::Agent;
 use super::backends::Backend;
+use super::exceptions::Exception;
 
 /// What came of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,6 +29,18 @@ pub struct Kept {
     pub seconds: f64,
     /// What the backend's parser did not know, with counts.
     pub unrecognised: BTreeMap<String, u32>,
+}
+
+impl Verdict {
+    /// Whether it need not be reached again, on the same inputs and with what is expected now.
+    pub fn stands(&self, expected: Option<Exception>) -> bool {
+        match (self, expected) {
+            (Self::Passed, None) => true,
+            (Self::AgentFault { why, .. }, Some(Exception::AgentFault(known))) => why == known,
+            // What does not apply costs nothing; what failed is to be mended.
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Verdict {
