@@ -14,7 +14,7 @@ use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::Recorder;
 use aetheel::turn::{
-    Answerer, Audience, Backends as _, Host, Launcher, Links, Settled, Steering, StopReason, TurnRequest, TurnResult, run,
+    Answerer, Audience, Backends as _, Host, Launcher, Links, Settled, Steering, StopReason, TurnRequest, TurnResult, Unasked, run,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -28,6 +28,8 @@ struct Bench {
     launcher: Arc<ScriptedLauncher>,
     /// Sessions the agents opened, as `native session`.
     opened: Arc<Mutex<Vec<String>>>,
+    /// What agents said by themselves.
+    said: mpsc::UnboundedReceiver<Unasked>,
     _folder: tempfile::TempDir,
 }
 
@@ -44,8 +46,9 @@ impl Bench {
         let told = Arc::clone(&opened);
         let launcher = ScriptedLauncher::new(move |agent| behaviour(agent, Arc::clone(&told)));
         let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
-        let links = Links::new(Arc::new(host), launcher.clone() as Arc<dyn Launcher>, recorder);
-        Self { links, backends: Replaceable::new(LastingBackend::new(sharing, 1)), launcher, opened, _folder: folder }
+        let (unasked, said) = mpsc::unbounded_channel();
+        let links = Links::new(Arc::new(host), launcher.clone() as Arc<dyn Launcher>, recorder, unasked);
+        Self { links, backends: Replaceable::new(LastingBackend::new(sharing, 1)), launcher, opened, said, _folder: folder }
     }
 
     /// Begins a turn.

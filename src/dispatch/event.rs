@@ -1,5 +1,6 @@
 //! Seeing one event through: files, prompt, turn, memory, binding, answer.
 
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -9,10 +10,10 @@ use super::veil::Veil;
 use super::{Answer, Inner, Reply, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{Ask, AskKey, Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
-use crate::event::Event;
+use crate::event::{Event, EventKind, Origin};
 use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
-use crate::turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult};
+use crate::turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult, Unasked};
 use crate::workspace::SessionId;
 
 impl Inner {
@@ -115,10 +116,10 @@ impl Inner {
     /// The log line of a turn's end, and of what its parser did not know.
     fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
-        let ending = result.ending.word();
+        let (ending, recording) = (result.ending.word(), &result.link);
         match wording::detail(&result.ending) {
-            None => tracing::info!(backend, ending, took_ms, "turn ended"),
-            Some(detail) => tracing::warn!(backend, ending, took_ms, detail, "turn failed"),
+            None => tracing::info!(backend, recording, ending, took_ms, "turn ended"),
+            Some(detail) => tracing::warn!(backend, recording, ending, took_ms, detail, "turn failed"),
         }
         for (what, count) in result.transcript.unrecognised() {
             tracing::warn!(backend, what, count, "the agent said something this backend does not know; a newer backend may");
@@ -158,6 +159,28 @@ impl Inner {
                 notices.push("What should be remembered could not be saved.".to_owned());
                 (text, notices)
             }
+        }
+    }
+}
+
+/// Delivers what agents say by themselves, until the dispatcher is gone.
+pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::UnboundedReceiver<Unasked>) {
+    while let Some(Unasked { lane, backend, text, usage }) = said.recv().await {
+        let Some(inner) = inner.upgrade() else { return };
+        let (kind, origin) = (EventKind::Hook, Origin::Internal);
+        let event = Event {
+            sequence: 0,
+            accepted_ms: jiff::Timestamp::now().as_millisecond(),
+            kind,
+            lane,
+            origin,
+            author: None,
+            prompt: String::new(),
+        };
+        let (text, notices) = inner.remember(text, Vec::new()).await;
+        let answer = Answer { text, failure: None, notices, backend, detail: None, usage, took: Duration::ZERO };
+        if let Err(error) = inner.parts.outlet.open(&event).finish(answer.cleaned(&inner.parts.redactor)).await {
+            tracing::error!(lane = %event.lane, %error, "what the agent said by itself was not delivered; it is in the recording");
         }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 pub use reply::{Answer, DeliveryError, Outlet, Reply};
@@ -92,7 +92,8 @@ impl Dispatcher {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let queue = Mutex::new(Queue::new(parts.limits));
-        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone());
+        let (unasked, said) = mpsc::unbounded_channel();
+        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked);
         let inner = Inner {
             parts,
             links,
@@ -102,7 +103,9 @@ impl Dispatcher {
             warned: Mutex::default(),
             finished: Notify::new(),
         };
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        tokio::spawn(event::deliver_unasked(Arc::downgrade(&inner), said));
+        Self { inner }
     }
 
     /// Accepts an event, or says why not. Returns at once; the answer goes to the outlet.

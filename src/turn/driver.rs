@@ -320,7 +320,8 @@ impl Driver<'_> {
         let ending = Ending::of(outcome, self.failure, stopped, self.trouble);
         let text = text.unwrap_or_else(|| transcript.text());
         self.lease.ending = ending.to_string();
-        TurnResult { ending, text, session, usage: usage.or(transcript.usage()), transcript, took }
+        let link = self.lease.link.id.to_string();
+        TurnResult { link, ending, text, session, usage: usage.or(transcript.usage()), transcript, took }
     }
 }
 

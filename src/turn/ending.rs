@@ -83,6 +83,8 @@ impl fmt::Display for Ending {
 /// What a turn came to.
 #[derive(Clone, Debug)]
 pub struct TurnResult {
+    /// Id of the link it ran on: the name of its recording.
+    pub link: String,
     /// How it ended.
     pub ending: Ending,
     /// The agent's answer, or what there was of it.

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::link::{Begin, Link, Parts, Report, Request};
+use super::link::{Begin, Link, Parts, Report, Request, Unasked};
 use super::recording::{FORMAT, Header, Recorder};
 use super::{Backend, Host, Launcher};
 use crate::agent::descriptor::Sharing;
@@ -30,6 +30,7 @@ struct Inner {
     host: Arc<Host>,
     launcher: Arc<dyn Launcher>,
     recorder: Recorder,
+    unasked: mpsc::UnboundedSender<Unasked>,
     kept: Mutex<HashMap<Key, Kept>>,
     tasks: TaskTracker,
     /// Turn keys; unique over all links, which harms nobody.
@@ -76,11 +77,11 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Links {
-    /// Makes one without any links.
+    /// Makes one without any links. Turns that agents make by themselves go to `unasked`.
     #[must_use]
-    pub fn new(host: Arc<Host>, launcher: Arc<dyn Launcher>, recorder: Recorder) -> Self {
+    pub fn new(host: Arc<Host>, launcher: Arc<dyn Launcher>, recorder: Recorder, unasked: mpsc::UnboundedSender<Unasked>) -> Self {
         let turns = AtomicU32::new(1);
-        Self(Arc::new(Inner { host, launcher, recorder, kept: Mutex::default(), tasks: TaskTracker::new(), turns }))
+        Self(Arc::new(Inner { host, launcher, recorder, unasked, kept: Mutex::default(), tasks: TaskTracker::new(), turns }))
     }
 
     /// How agents are run.
@@ -104,7 +105,7 @@ impl Links {
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
         let (reports, told) = mpsc::unbounded_channel();
-        link.ask(Request::Begin(Box::new(Begin { id: id.to_owned(), event, lane: lane.to_string(), start, reports })));
+        link.ask(Request::Begin(Box::new(Begin { id: id.to_owned(), event, lane: lane.clone(), start, reports })));
         Lease { links: self.clone(), link, turn, reports: told, lane: lane.clone(), key, ending: "abandoned".to_owned() }
     }
 
@@ -174,6 +175,7 @@ impl Links {
             backend: Arc::clone(backend),
             host: Arc::clone(&self.0.host),
             launcher: Arc::clone(&self.0.launcher),
+            unasked: self.0.unasked.clone(),
             id: id.to_owned(),
         };
         let (link, life) = Link::open(parts, self.0.recorder.begin(&header));

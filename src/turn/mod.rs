@@ -20,5 +20,6 @@ pub use ending::{Ending, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
 pub use host::{BASE_VARIABLES, Host};
 pub use launch::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
+pub use link::Unasked;
 pub use links::Links;
 pub use plan::{ARGUMENT_LIMIT, PlanFault};

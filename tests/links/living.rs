@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aetheel::agent::{Exit, FailureKind, QueryKind, QueryResult};
+use aetheel::event::Lane;
 use aetheel::turn::{Backends as _, Ending, StopReason};
 
 use super::{Bench, LIMIT, Seen, native, until};
@@ -316,4 +317,25 @@ async fn closing_ends_every_agent() {
     assert_eq!(bench.links.count(), 2);
     bench.links.close().await;
     assert_eq!(bench.links.count(), 0);
+}
+
+#[tokio::test]
+async fn what_an_agent_says_by_itself_goes_to_its_lane() {
+    let own = 0x8000_0001_u32;
+    let mut bench = Bench::new(
+        "session",
+        |_| {},
+        move |agent, opened| async move {
+            let mut sitting = Sitting::new(agent, &opened);
+            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                sitting.answer(&session, &turn, &text).await;
+                sitting.agent.say(&[&format!("{session} {own} begin .")]).await;
+                sitting.answer(&session, &own.to_string(), "the build is done").await;
+            }
+        },
+    );
+    let asked = bench.turn(7, None, "build").await;
+    assert_eq!(asked.text, "build (by 1)");
+    let said = tokio::time::timeout(LIMIT, bench.said.recv()).await.unwrap().unwrap();
+    assert_eq!((said.lane, said.text.as_str()), (Lane::Channel(7), "the build is done (by 1)"));
 }

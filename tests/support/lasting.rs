@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{
     Action, AgentEvent, Ask, AskKind, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Outcome, Part, QueryAnswer,
-    QueryKind, QueryResult, SessionReady, Spawn, SteerOutcome, Steered, Text, TimedInput, TurnDone, Write,
+    QueryKind, QueryResult, SessionReady, Spawn, SteerOutcome, Steered, Text, TimedInput, TurnDone, TurnRef, Write,
 };
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, ProcessCommand};
 use async_trait::async_trait;
@@ -172,6 +172,7 @@ impl Memory {
                 let text = format!("{rest} (by {})", self.generation);
                 vec![Action::Event(AgentEvent { session, turn, kind: EventKind::Text(Text { part: 0, text, replace: false }) })]
             }
+            "begin" => vec![Action::TurnBegun(TurnRef { session, turn })],
             "ask" => {
                 let kind = AskKind::PlanApproval(rest.to_owned());
                 vec![Action::Ask(Ask { ask: 7, session, turn, title: rest.to_owned(), kind, always_label: None })]

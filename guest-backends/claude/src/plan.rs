@@ -1,4 +1,4 @@
-//! The command line of a turn.
+//! The command line of a turn, and of a conversation.
 //!
 //! The prompt goes in on stdin, the system prompt in a file: nothing people wrote is ever an argument. `--tools` and
 //! `--allowedTools` take any number of values up to the next flag, so they stand last and nothing follows them.
@@ -9,7 +9,11 @@ use aetheel_backend_sdk::wit::{
     Action, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Spawn, StartTurn, Value, Variable,
 };
 
+use crate::prompt;
+
 const SYSTEM_PROMPT: &str = "system-prompt.md";
+/// Claude Code's name of the mode that asks for nothing. A process has it only when it was launched with the flag.
+pub(crate) const BYPASS: &str = "bypassPermissions";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// Tools that change nothing: approved beforehand at every safety level. Those that change files are not, below
@@ -19,52 +23,132 @@ const READING: [&str; 5] = ["Read", "Glob", "Grep", "WebSearch", "WebFetch"];
 /// `memory.md`.
 const NO_OWN_MEMORY: &str = "CLAUDE_CODE_DISABLE_AUTO_MEMORY";
 
-/// Returns the process for a turn.
+/// Without it Claude Code does not tell when it is at rest.
+const TELL_STATE: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
+
+/// Returns the process for one turn.
 pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
-    let prompt = prompt(&start.parts);
+    let prompt = checked(&start.parts)?;
+    let resume = start.native_id.clone().map(|id| (id, start.fork));
+    let arguments = arguments(&["--output-format", "stream-json"], resume, &start, emit)?;
+    Ok(Spawn { environment: variables(&[NO_OWN_MEMORY]), ..spawn("claude", arguments, vec![Chunk::Text(prompt)]) })
+}
+
+/// Returns the process for a conversation that begins with this turn, or goes on with it; `stdin` is said first.
+pub(crate) fn live(resume: Option<(String, bool)>, start: &StartTurn, stdin: String, emit: &mut Emit) -> Result<Spawn, Failure> {
+    let head = ["--input-format", "stream-json", "--output-format", "stream-json", "--permission-prompt-tool", "stdio"];
+    let arguments = arguments(&head, resume, start, emit)?;
+    Ok(lasting(arguments, stdin))
+}
+
+/// Returns a process that is only asked about itself.
+pub(crate) fn probe(stdin: String) -> Spawn {
+    let head = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--permission-mode", "default"];
+    let mut arguments = Arguments::default();
+    arguments.flags(&head);
+    lasting(arguments.0, stdin)
+}
+
+/// Returns the prompt as text, or why it is none.
+pub(crate) fn checked(parts: &[Part]) -> Result<String, Failure> {
+    let prompt = prompt::text(parts);
     // Claude Code 2.1.197 prints nothing at all for a blank prompt, and exits 0.
     if prompt.trim().is_empty() {
         return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
     }
-    let settings = start.settings;
+    Ok(prompt)
+}
+
+/// Returns Claude Code's name of the mode the settings ask for.
+pub(crate) fn mode(settings: &Settings) -> &'static str {
+    match (settings.mode, settings.safety) {
+        (Mode::Plan, _) => "plan",
+        (Mode::Build, Safety::Default) => "default",
+        (Mode::Build, Safety::Edit) => "acceptEdits",
+        (Mode::Build, Safety::Danger) => BYPASS,
+    }
+}
+
+/// Returns the effort to ask for, if it is one.
+pub(crate) fn effort(settings: &Settings) -> Option<&str> {
+    settings.effort.as_deref().filter(|effort| EFFORTS.contains(effort))
+}
+
+/// What only a new process can change.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fixed {
+    system_prompt: Option<String>,
+    max_turns: Option<u32>,
+    tools: Vec<Value>,
+}
+
+impl Fixed {
+    /// Picks it from the settings.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self { system_prompt: system_prompt(settings).cloned(), max_turns: settings.max_turns, tools: tools(settings) }
+    }
+}
+
+fn system_prompt(settings: &Settings) -> Option<&String> {
+    settings.system_prompt.as_ref().filter(|text| !text.is_empty())
+}
+
+fn arguments(head: &[&str], resume: Option<(String, bool)>, start: &StartTurn, emit: &mut Emit) -> Result<Vec<Value>, Failure> {
+    let settings = &start.settings;
     let mut arguments = Arguments::default();
-    arguments.flags(&["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]);
-    arguments.flags(permission(&settings));
-    match start.native_id {
+    arguments.flags(&["-p"]);
+    arguments.flags(head);
+    arguments.flags(&["--verbose", "--include-partial-messages"]);
+    match mode(settings) {
+        BYPASS => arguments.flags(&["--dangerously-skip-permissions"]),
+        mode => arguments.flags(&["--permission-mode", mode]),
+    }
+    match resume {
         // Anything but a UUID would be taken for a title to search for.
-        Some(id) if !is_uuid(&id) => return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Claude Code")),
-        Some(id) => {
+        Some((id, _)) if !is_uuid(&id) => return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Claude Code")),
+        Some((id, fork)) => {
             arguments.option("--resume", id);
-            if start.fork {
+            if fork {
                 arguments.flags(&["--fork-session"]);
             }
         }
         // A first turn that is killed before it says anything can be resumed by a preset id. One id works once: a
         // second use is refused as "already in use".
-        None if is_uuid(&start.fresh_id) => arguments.option("--session-id", start.fresh_id),
+        None if is_uuid(&start.fresh_id) => arguments.option("--session-id", start.fresh_id.clone()),
         None => {}
     }
-    if let Some(model) = settings.model {
-        arguments.option("--model", model);
+    if let Some(model) = &settings.model {
+        arguments.option("--model", model.clone());
     }
     if let Some(turns) = settings.max_turns {
         arguments.option("--max-turns", turns.to_string());
     }
-    match settings.effort {
-        Some(effort) if EFFORTS.contains(&effort.as_str()) => arguments.option("--effort", effort),
-        Some(effort) => emit.diagnostic(Level::Warn, format!("Claude Code has no effort {effort:?}: left at its default")),
-        None => {}
+    match (effort(settings), &settings.effort) {
+        (Some(effort), _) => arguments.option("--effort", effort.to_owned()),
+        (None, Some(effort)) => emit.diagnostic(Level::Warn, format!("Claude Code has no effort {effort:?}: left at its default")),
+        (None, None) => {}
     }
-    if let Some(text) = settings.system_prompt.filter(|text| !text.is_empty()) {
-        emit.action(Action::PutFile(PutFile { name: SYSTEM_PROMPT.to_owned(), body: vec![Chunk::Text(text)] }));
+    if let Some(text) = system_prompt(settings) {
+        emit.action(Action::PutFile(PutFile { name: SYSTEM_PROMPT.to_owned(), body: vec![Chunk::Text(text.clone())] }));
         // Not kept over a resume, so it goes along every time.
         arguments.0.extend([Value::Text("--append-system-prompt-file".to_owned()), Value::File(SYSTEM_PROMPT.to_owned())]);
     }
-    if !settings.allowed_tools.is_empty() {
-        arguments.tools(&settings.allowed_tools, settings.safety, settings.mode, emit);
+    if settings.safety == Safety::Danger {
+        for tool in settings.allowed_tools.iter().filter(|tool| tool.contains('(')) {
+            emit.diagnostic(Level::Warn, format!("the rule in {tool:?} limits nothing while permissions are skipped"));
+        }
     }
-    let environment = vec![Variable { name: NO_OWN_MEMORY.to_owned(), value: Value::Text("1".to_owned()) }];
-    Ok(Spawn { environment, ..spawn("claude", arguments.0, vec![Chunk::Text(prompt)]) })
+    arguments.0.extend(tools(settings));
+    Ok(arguments.0)
+}
+
+fn lasting(arguments: Vec<Value>, stdin: String) -> Spawn {
+    let environment = variables(&[NO_OWN_MEMORY, TELL_STATE]);
+    Spawn { environment, keep_open: true, ..spawn("claude", arguments, vec![Chunk::Text(stdin)]) }
+}
+
+fn variables(names: &[&str]) -> Vec<Variable> {
+    names.iter().map(|name| Variable { name: (*name).to_owned(), value: Value::Text("1".to_owned()) }).collect()
 }
 
 #[derive(Default)]
@@ -78,46 +162,27 @@ impl Arguments {
     fn option(&mut self, flag: &str, value: String) {
         self.0.extend([Value::Text(flag.to_owned()), Value::Text(value)]);
     }
+}
 
-    /// `--tools` is what really limits: it decides what the model is offered. `--allowedTools` approves beforehand,
-    /// and does so even where the safety level would not, hence the selection.
-    fn tools(&mut self, allowed: &[String], safety: Safety, mode: Mode, emit: &mut Emit) {
-        let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
-        // The tools of MCP servers are not of the built-in set that `--tools` chooses from.
-        let offered: Vec<String> = allowed.iter().map(name).filter(|tool| !tool.starts_with("mcp__")).collect();
-        self.option("--tools", offered.join(","));
-        let all = mode == Mode::Build && safety == Safety::Danger;
-        for tool in allowed {
-            if all || READING.contains(&name(tool).as_str()) {
-                self.option("--allowedTools", tool.clone());
-            }
-            if tool.contains('(') && safety == Safety::Danger {
-                emit.diagnostic(Level::Warn, format!("the rule in {tool:?} limits nothing while permissions are skipped"));
-            }
+/// `--tools` is what really limits: it decides what the model is offered. `--allowedTools` approves beforehand, and does
+/// so even where the safety level would not, hence the selection.
+fn tools(settings: &Settings) -> Vec<Value> {
+    let allowed = &settings.allowed_tools;
+    let mut arguments = Arguments::default();
+    if allowed.is_empty() {
+        return arguments.0;
+    }
+    let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
+    // The tools of MCP servers are not of the built-in set that `--tools` chooses from.
+    let offered: Vec<String> = allowed.iter().map(name).filter(|tool| !tool.starts_with("mcp__")).collect();
+    arguments.option("--tools", offered.join(","));
+    let all = mode(settings) == BYPASS;
+    for tool in allowed {
+        if all || READING.contains(&name(tool).as_str()) {
+            arguments.option("--allowedTools", tool.clone());
         }
     }
-}
-
-fn permission(settings: &Settings) -> &'static [&'static str] {
-    match (settings.mode, settings.safety) {
-        (Mode::Plan, _) => &["--permission-mode", "plan"],
-        (Mode::Build, Safety::Default) => &["--permission-mode", "default"],
-        (Mode::Build, Safety::Edit) => &["--permission-mode", "acceptEdits"],
-        (Mode::Build, Safety::Danger) => &["--dangerously-skip-permissions"],
-    }
-}
-
-fn prompt(parts: &[Part]) -> String {
-    let parts: Vec<String> = parts
-        .iter()
-        .map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Image(file) | Part::File(file) => {
-                format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
-            }
-        })
-        .collect();
-    parts.join("\n\n")
+    arguments.0
 }
 
 fn is_uuid(text: &str) -> bool {

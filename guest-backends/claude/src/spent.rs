@@ -4,10 +4,18 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
 
 /// What the turn used so far, as the model's messages tell it.
+///
+/// Results count from the start of the process, so what was told before the turn is taken off.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     before: Tokens,
     message: Tokens,
+    /// Told by the last result: since the start of the process.
+    told: Tokens,
+    told_usd: f64,
+    /// The same at the beginning of the turn.
+    paid: Tokens,
+    paid_usd: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +26,12 @@ struct Tokens {
 }
 
 impl Spent {
+    /// Another turn of the same process begins.
+    pub(crate) fn begin_turn(&mut self) {
+        let Self { told, told_usd, .. } = *self;
+        *self = Self { told, told_usd, paid: told, paid_usd: told_usd, ..Self::default() };
+    }
+
     /// A message begins; takes its first count.
     pub(crate) fn begin(&mut self, usage: Option<&Value>) {
         self.before = self.before.and(self.message);
@@ -41,18 +55,22 @@ impl Spent {
     ///
     /// `modelUsage` counts sub-agents and requests that were made again without streaming, as the cost does; `usage`
     /// leaves both out.
-    pub(crate) fn of_result(&self, result: &Value, model: Option<&str>) -> Option<Usage> {
+    pub(crate) fn of_result(&mut self, result: &Value, model: Option<&str>) -> Option<Usage> {
         let models = result.get("modelUsage").and_then(Value::as_object);
-        let sum = match models.filter(|models| !models.is_empty()) {
+        self.told = match models.filter(|models| !models.is_empty()) {
             Some(models) => models.values().map(Tokens::of_model).fold(Tokens::default(), Tokens::and),
-            None => Tokens::of(result.get("usage")?),
+            // Without them there is only what this one result used.
+            None => self.told.and(Tokens::of(result.get("usage")?)),
         };
+        let cost = result.number("total_cost_usd");
+        self.told_usd = cost.unwrap_or(self.told_usd);
+        let sum = self.told.without(self.paid);
         if sum.input == 0 && sum.output == 0 && sum.cached == 0 {
             return None;
         }
         let main = models.and_then(|models| models.get(model?).or_else(|| models.values().next()));
         Some(Usage {
-            cost_usd: result.number("total_cost_usd"),
+            cost_usd: cost.map(|cost| since(self.paid_usd, cost)),
             context_used: self.context_used(),
             context_size: main.and_then(|main| main.count("contextWindow")),
             ..sum.usage()
@@ -63,6 +81,11 @@ impl Spent {
         let Tokens { input, output, cached } = self.message;
         Some(input.saturating_add(cached).saturating_add(output)).filter(|&tokens| tokens > 0)
     }
+}
+
+/// The difference of two sums of money, without the dust of binary fractions.
+fn since(before: f64, now: f64) -> f64 {
+    if before > 0.0 { ((now - before).max(0.0) * 1e9).round() / 1e9 } else { now }
 }
 
 impl Tokens {
@@ -89,6 +112,14 @@ impl Tokens {
             input: self.input.saturating_add(more.input),
             output: self.output.saturating_add(more.output),
             cached: self.cached.saturating_add(more.cached),
+        }
+    }
+
+    fn without(self, less: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(less.input),
+            output: self.output.saturating_sub(less.output),
+            cached: self.cached.saturating_sub(less.cached),
         }
     }
 

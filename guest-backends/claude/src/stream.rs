@@ -1,7 +1,9 @@
-//! The lines `claude -p --output-format stream-json` prints, one JSON object each.
+//! The lines `claude -p --output-format stream-json` prints, one JSON object each; the same ones in both modes.
 //!
 //! `--output-format json` prints one object of the type `result`, with `--verbose` an array of all messages: both are
-//! read just the same.
+//! read just the same. What only the control protocol has is not read here but in [`crate::live`].
+
+use std::mem;
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
@@ -47,7 +49,10 @@ pub struct Claude {
     model: Option<String>,
     /// Claude Code's word for the last error it told.
     error: Option<String>,
-    denied: Vec<String>,
+    /// Tool uses that ended as denied or called off.
+    stopped: Vec<String>,
+    /// Tool uses people refused when they were asked.
+    refused: Vec<String>,
     answer: Answer,
     spent: Spent,
     todo: Todo,
@@ -68,19 +73,7 @@ impl Agent for Claude {
         if line.pipe == Pipe::Stderr || text.is_empty() {
             return None;
         }
-        match json::parse(text) {
-            Ok(Value::Array(messages)) => messages.iter().filter_map(|message| self.message(message, &message.to_string(), emit)).last(),
-            Ok(message @ Value::Object(_)) => self.message(&message, text, emit),
-            _ if text.starts_with(SUCCESS) => {
-                emit.diagnostic(Level::Warn, "the result of Claude Code is cut off; the answer is whole, tokens and cost are not known");
-                Some(TurnResult { outcome: Outcome::Completed, text: self.answer.rest(), usage: None })
-            }
-            _ => {
-                let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
-                emit.unrecognised(what, None, text);
-                None
-            }
-        }
+        self.said(json::parse(text).ok().as_ref(), text, line.truncated, emit)
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
@@ -89,6 +82,45 @@ impl Agent for Claude {
 }
 
 impl Claude {
+    /// Begins a turn of a process that lives on. `resumed` is the session it is expected to be in.
+    pub(crate) fn begin(&mut self, resumed: Option<String>) {
+        let (todo, mut spent) = (mem::take(&mut self.todo), mem::take(&mut self.spent));
+        spent.begin_turn();
+        *self = Self { resumed, todo, spent, ..Self::default() };
+    }
+
+    /// Another process tells what follows, and counts money and tokens from nothing.
+    pub(crate) fn restarted(&mut self) {
+        self.spent = Spent::default();
+    }
+
+    /// The session it said it is in, in this turn.
+    pub(crate) fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    /// A person refused the use of a tool.
+    pub(crate) fn refuse(&mut self, tool_use: &str) {
+        self.refused.push(tool_use.to_owned());
+    }
+
+    /// Takes a line in; `message` is what was parsed from it. Returns a result once there is one.
+    pub(crate) fn said(&mut self, message: Option<&Value>, text: &str, truncated: bool, emit: &mut Emit) -> Option<TurnResult> {
+        match message {
+            Some(Value::Array(messages)) => messages.iter().filter_map(|message| self.message(message, &message.to_string(), emit)).last(),
+            Some(message @ Value::Object(_)) => self.message(message, text, emit),
+            _ if text.starts_with(SUCCESS) => {
+                emit.diagnostic(Level::Warn, "the result of Claude Code is cut off; the answer is whole, tokens and cost are not known");
+                Some(TurnResult { outcome: Outcome::Completed, text: self.answer.rest(), usage: None })
+            }
+            _ => {
+                let what = if truncated { "line longer than the limit" } else { "line that is not a JSON object" };
+                emit.unrecognised(what, None, text);
+                None
+            }
+        }
+    }
+
     fn message(&mut self, message: &Value, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
         let parent = message.text("parent_tool_use_id");
         match message.text("type") {
@@ -251,9 +283,12 @@ impl Claude {
                 Some("tool_result") => {
                     let id = block.text("tool_use_id").unwrap_or_default();
                     let output = tool_output(&block["content"], &format!("message.content[{at}].content"), raw, emit);
-                    let end = tool::end(id, block, output, beside);
-                    if end.status == ToolStatus::Denied {
-                        self.denied.push(id.to_owned());
+                    let mut end = tool::end(id, block, output, beside);
+                    if end.status != ToolStatus::Ok && self.refused.iter().any(|refused| refused == id) {
+                        end.status = ToolStatus::Denied;
+                    }
+                    if matches!(end.status, ToolStatus::Denied | ToolStatus::Cancelled) {
+                        self.stopped.push(id.to_owned());
                     }
                     let ok = end.status == ToolStatus::Ok;
                     emit.tool_end(end);
@@ -269,8 +304,8 @@ impl Claude {
     fn result(&mut self, line: &Value, emit: &mut Emit) -> TurnResult {
         for denial in line.list("permission_denials") {
             let id = denial.text("tool_use_id").unwrap_or_default();
-            if !self.denied.iter().any(|denied| denied == id) {
-                self.denied.push(id.to_owned());
+            if !self.stopped.iter().any(|stopped| stopped == id) {
+                self.stopped.push(id.to_owned());
                 emit.tool_end(ToolEnd { id: id.to_owned(), status: ToolStatus::Denied, output: None, exit_code: None, diffs: Vec::new() });
             }
         }

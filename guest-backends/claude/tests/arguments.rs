@@ -149,7 +149,7 @@ fn the_agents_own_memory_is_off() {
     let text = Backend::describe();
     let descriptor = json::parse(&text).unwrap();
     let declared: Vec<&str> = descriptor["environment"].list("set").iter().filter_map(Json::as_str).collect();
-    assert_eq!(declared, set);
+    assert_eq!(declared, [set, vec!["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"]].concat());
 }
 
 #[test]
@@ -223,10 +223,15 @@ fn every_flag_used_was_accepted_by_the_real_agent() {
     let accepted: Vec<String> = Fixture::all(&folder).into_iter().flat_map(|fixture| fixture.argv).collect();
     // Tried with the same version in runs that are not kept here.
     let elsewhere = ["--session-id", "--fork-session", "--permission-mode"];
+    let dialogues: Vec<String> = std::fs::read_dir(folder.join("live"))
+        .unwrap()
+        .map(|case| std::fs::read_to_string(case.unwrap().path().join("dialogue.jsonl")).unwrap())
+        .collect();
+    let spoken = |name: &str| dialogues.iter().any(|dialogue| dialogue.lines().next().unwrap().contains(&format!("{name:?}")));
     let text = Backend::describe();
     let descriptor = json::parse(&text).unwrap();
     for flag in descriptor.list("programs")[0].list("flags") {
         let name = flag.text("name").unwrap();
-        assert!(accepted.iter().any(|argument| argument == name) || elsewhere.contains(&name), "{name} was never tried");
+        assert!(accepted.iter().any(|argument| argument == name) || elsewhere.contains(&name) || spoken(name), "{name} was never tried");
     }
 }

@@ -1,4 +1,4 @@
-//! Actions as JSON in the form of recordings: kebab-case, one key per variant.
+//! Actions and inputs as JSON in the form of recordings: kebab-case, one key per variant.
 //!
 //! A serializer that renames on the way, because the bindings are generated and only their names differ from that form;
 //! it needs no change when the contract grows.
@@ -8,11 +8,9 @@ use std::fmt::Display;
 use serde::ser::{self, Impossible, Serialize, SerializeSeq, SerializeStruct, SerializeTuple};
 use serde_json::{Error, Map, Value};
 
-use crate::wit::Action;
-
-/// Returns an action in the form of recordings.
-pub(crate) fn action(action: &Action) -> Value {
-    action.serialize(Kebab).expect("the contract has no type that JSON lacks")
+/// Returns an action or input in the form of recordings.
+pub(crate) fn json(word: &impl Serialize) -> Value {
+    word.serialize(Kebab).expect("the contract has no type that JSON lacks")
 }
 
 fn kebab(name: &str) -> String {
@@ -164,17 +162,17 @@ impl SerializeStruct for Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wit::{Signal, Stop, ToolEnd, ToolStatus};
+    use crate::wit::{Action, Signal, Stop, ToolEnd, ToolStatus};
 
     #[test]
     fn an_action_has_the_form_of_recordings() {
         let stop = Action::Stop(Stop { proc: 1, signal: Signal::Interrupt, grace_ms: 3 });
-        assert_eq!(action(&stop).to_string(), r#"{"stop":{"grace-ms":3,"proc":1,"signal":"interrupt"}}"#);
+        assert_eq!(json(&stop).to_string(), r#"{"stop":{"grace-ms":3,"proc":1,"signal":"interrupt"}}"#);
         let end = ToolEnd { id: "A_b".into(), status: ToolStatus::Ok, output: None, exit_code: Some(3), diffs: Vec::new() };
         let mut out = Vec::new();
         crate::Emit::new(crate::wit::TurnRef { session: 1, turn: 2 }, &mut out).tool_end(end);
-        let json =
+        let expected =
             r#"{"event":{"kind":{"tool-end":{"diffs":[],"exit-code":3,"id":"A_b","output":null,"status":"ok"}},"session":1,"turn":2}}"#;
-        assert_eq!(action(&out[0]).to_string(), json);
+        assert_eq!(json(&out[0]).to_string(), expected);
     }
 }

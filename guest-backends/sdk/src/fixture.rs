@@ -100,18 +100,35 @@ impl Fixture {
 
     /// Compares actions with `actions.jsonl`, or writes it when `UPDATE_GOLDEN` is set.
     pub fn check(&self, actions: &[Action]) {
-        let now: String = actions.iter().map(|action| format!("{}\n", actions_json::action(action))).collect();
-        let path = self.folder.join("actions.jsonl");
-        if env::var_os("UPDATE_GOLDEN").is_some() {
-            fs::write(&path, now).unwrap();
-            return;
-        }
-        let golden = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}; write it with UPDATE_GOLDEN=1", path.display()));
-        for (number, (was, is)) in golden.lines().zip(now.lines()).enumerate() {
-            assert_eq!(was, is, "{}, line {}", path.display(), number + 1);
-        }
-        assert_eq!(golden.lines().count(), now.lines().count(), "{}: number of actions", path.display());
+        golden(&self.folder.join("actions.jsonl"), &actions.iter().map(actions_json::json).collect::<Vec<_>>());
     }
+
+    /// As [`Self::check`], with `inputs.jsonl` beside it: what [`run`] tells a backend, for where that does not follow from
+    /// the other files.
+    pub fn check_with_inputs(&self, start: StartTurn, inputs: Vec<Input>, actions: &[Action]) {
+        check_inputs(&self.folder, &timed(start, inputs));
+        self.check(actions);
+    }
+}
+
+/// Compares `inputs.jsonl` in a folder, or writes it when `UPDATE_GOLDEN` is set. An input has the form
+/// `{"t": milliseconds, "in": …}` of recordings.
+pub(crate) fn check_inputs(folder: &Path, inputs: &[TimedInput]) {
+    let inputs = inputs.iter().map(|input| serde_json::json!({"t": input.at_ms, "in": actions_json::json(&input.input)}));
+    golden(&folder.join("inputs.jsonl"), &inputs.collect::<Vec<_>>());
+}
+
+/// Compares a file of one JSON value a line, or writes it when `UPDATE_GOLDEN` is set.
+pub(crate) fn golden(path: &Path, now: &[serde_json::Value]) {
+    if env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(path, now.iter().map(|value| format!("{value}\n")).collect::<String>()).unwrap();
+        return;
+    }
+    let golden = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}; write it with UPDATE_GOLDEN=1", path.display()));
+    for (number, (was, is)) in golden.lines().zip(now).enumerate() {
+        assert_eq!(was, is.to_string(), "{}, line {}", path.display(), number + 1);
+    }
+    assert_eq!(golden.lines().count(), now.len(), "{}: number of lines", path.display());
 }
 
 /// One line of output of the process.
@@ -150,11 +167,14 @@ pub fn start(prompt: &str) -> StartTurn {
 pub fn run<B: Backend>(start: StartTurn, inputs: Vec<Input>) -> Vec<Action> {
     let mut backend = B::default();
     let mut out = Vec::new();
-    let inputs = std::iter::once(Input::Command(Command::StartTurn(start))).chain(inputs);
-    for (at, input) in inputs.enumerate() {
-        #[allow(clippy::cast_precision_loss)] // a test has fewer inputs than an f64 has whole numbers
-        let at_ms = at as f64;
-        backend.handle(TimedInput { at_ms, input }, &mut out).expect("a backend does not give up over output");
+    for input in timed(start, inputs) {
+        backend.handle(input, &mut out).expect("a backend does not give up over output");
     }
     out
+}
+
+fn timed(start: StartTurn, inputs: Vec<Input>) -> Vec<TimedInput> {
+    let inputs = std::iter::once(Input::Command(Command::StartTurn(start))).chain(inputs);
+    #[allow(clippy::cast_precision_loss)] // a test has fewer inputs than an f64 has whole numbers
+    inputs.enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
 }

@@ -1,12 +1,14 @@
 //! What a backend of Aetheel is made of, beside what it knows of its agent.
 //!
 //! Owns the bindings of the contract (`wit/`), the export of a [`Backend`] as a component, the life of a turn with a
-//! one-shot agent ([`one_shot`]), JSON-RPC with a long-lived one ([`rpc`]) and, natively, the running of recorded agents through a backend ([`fixture`]). It
-//! knows no agent. A backend has no clock, files or network: what it needs to know comes in as [`wit::Input`], what it
+//! one-shot agent ([`one_shot`]), JSON-RPC with a long-lived one ([`rpc`]) and, natively, the running of recorded agents
+//! through a backend ([`fixture`], [`dialogue`]), also disturbed ([`storm`]). It knows no agent. A backend has no clock, files or network: what it needs to know comes in as [`wit::Input`], what it
 //! wants goes out as [`wit::Action`], so that the same code is tested natively and runs sandboxed.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod actions_json;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod dialogue;
 mod either;
 mod emit;
 #[cfg(not(target_arch = "wasm32"))]
@@ -14,6 +16,8 @@ pub mod fixture;
 pub mod json;
 pub mod one_shot;
 pub mod rpc;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod storm;
 pub mod text;
 
 #[allow(missing_docs)] // documented where it is defined: wit/types.wit

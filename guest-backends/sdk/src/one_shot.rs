@@ -107,7 +107,7 @@ impl<A: Agent> Backend for OneShot<A> {
             (Input::Exited(exited), State::Running(run)) if exited.proc == PROC => {
                 let interrupted = run.interrupted;
                 let result = run.result.take().unwrap_or_else(|| TurnResult {
-                    outcome: if interrupted { Outcome::Interrupted } else { self.without_result(&exited) },
+                    outcome: if interrupted { Outcome::Interrupted } else { without_result(&exited, |said| self.agent.failure(said)) },
                     text: None,
                     usage: None,
                 });
@@ -160,28 +160,6 @@ impl<A: Agent> OneShot<A> {
         }
     }
 
-    fn without_result(&mut self, exited: &Exited) -> Outcome {
-        let lost = |kind, how: String, said: &str| {
-            let message = if said.is_empty() { how } else { format!("{how}: {said}") };
-            Outcome::Lost(Failure { kind, message, retry_after_ms: None })
-        };
-        let said = text::stderr_summary(&exited.stderr_tail, 5);
-        match exited.how {
-            Exit::Signal(signal) => lost(FailureKind::Crashed, format!("the agent was ended by signal {signal}"), &said),
-            // Shells and agents tell a signal they died of as 128 and its number.
-            Exit::Code(code @ 129..=159) => lost(FailureKind::Crashed, format!("the agent was ended by signal {}", code - 128), &said),
-            Exit::Code(code) if code != 0 => {
-                let failure = self.agent.failure(&said);
-                if failure.message.is_empty() {
-                    lost(FailureKind::Protocol, format!("the agent ended without a result (exit code {code})"), "")
-                } else {
-                    Outcome::Failed(failure)
-                }
-            }
-            Exit::Code(_) | Exit::Unknown => lost(FailureKind::Protocol, "the agent ended without a result".to_owned(), &said),
-        }
-    }
-
     fn end(&mut self, mut result: TurnResult, out: &mut Vec<Action>) {
         if let State::Running(run) = std::mem::replace(&mut self.state, State::Over) {
             // What an interrupted agent calls a failure is what was asked of it.
@@ -190,6 +168,30 @@ impl<A: Agent> OneShot<A> {
             }
             out.push(done(run.turn, result));
         }
+    }
+}
+
+/// Returns how a turn ended whose process exited without a result. `failure` says why a run with a non-zero exit code
+/// failed, given a summary of the end of stderr, which may be empty.
+pub fn without_result(exited: &Exited, failure: impl FnOnce(&str) -> Failure) -> Outcome {
+    let lost = |kind, how: String, said: &str| {
+        let message = if said.is_empty() { how } else { format!("{how}: {said}") };
+        Outcome::Lost(Failure { kind, message, retry_after_ms: None })
+    };
+    let said = text::stderr_summary(&exited.stderr_tail, 5);
+    match exited.how {
+        Exit::Signal(signal) => lost(FailureKind::Crashed, format!("the agent was ended by signal {signal}"), &said),
+        // Shells and agents tell a signal they died of as 128 and its number.
+        Exit::Code(code @ 129..=159) => lost(FailureKind::Crashed, format!("the agent was ended by signal {}", code - 128), &said),
+        Exit::Code(code) if code != 0 => {
+            let failure = failure(&said);
+            if failure.message.is_empty() {
+                lost(FailureKind::Protocol, format!("the agent ended without a result (exit code {code})"), "")
+            } else {
+                Outcome::Failed(failure)
+            }
+        }
+        Exit::Code(_) | Exit::Unknown => lost(FailureKind::Protocol, "the agent ended without a result".to_owned(), &said),
     }
 }
 

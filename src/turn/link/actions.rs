@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Report;
 use super::task::Task;
-use crate::agent::{Action, Answer, Command, Decision, Input, Stop, TurnRef};
+use super::{Report, Unasked};
+use crate::agent::{Action, Answer, Command, Decision, Input, Stop, TurnDone, TurnRef};
+use crate::fold::Transcript;
 use crate::turn::recording::What;
 use crate::turn::{GuestFailure, ProcessCommand};
 
 /// Calls into a guest in a row, each made only because of what the one before asked for.
 const UNWAITED: u32 = 1_000;
+/// Where the keys of turns begin that an agent starts by itself.
+const UNASKED: u32 = 0x8000_0000;
 /// Longest grace a guest may ask for, milliseconds.
 const GUEST_GRACE: u32 = 10_000;
 
@@ -122,18 +125,43 @@ impl Task {
                     let _ = told.send(answer.answer);
                 }
             }
-            Action::TurnBegun(_) => self.dropped("turn-begun", "a turn nobody asked for is not shown"),
+            Action::TurnBegun(turn) if turn.turn >= UNASKED && self.sessions.contains_key(&turn.session) => {
+                self.unasked.insert(turn.turn, (turn.session, Transcript::default()));
+            }
+            Action::TurnBegun(_) => self.dropped("turn-begun", "its session or its key is not one for it"),
             Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
         }
     }
 
     /// Tells a turn something.
     fn report(&mut self, turn: TurnRef, what: &str, report: Report) {
+        if let Some((session, transcript)) = self.unasked.get_mut(&turn.turn)
+            && *session == turn.session
+        {
+            match report {
+                Report::Event(event) => transcript.apply(&event),
+                Report::Done(done) => self.unasked_done(done),
+                _ => {}
+            }
+            return;
+        }
         match self.turns.get(&turn.turn) {
             Some(open) if open.turn == turn && !open.done => drop(open.reports.send(report)),
             Some(_) => self.dropped(what, "the turn has ended"),
             None => self.dropped(what, &format!("it names turn {} of session {}, which is not open", turn.turn, turn.session)),
         }
+    }
+
+    /// A turn nobody asked for has ended: what the agent said in it goes to its lane.
+    fn unasked_done(&mut self, done: TurnDone) {
+        let Some((session, transcript)) = self.unasked.remove(&done.turn) else { return };
+        let text = done.text.unwrap_or_else(|| transcript.text());
+        let Some(seat) = self.sessions.get(&session).filter(|_| !text.trim().is_empty()) else { return };
+        tracing::info!(link = self.parts.id, backend = self.name(), lane = %seat.lane, "the agent had something to say by itself");
+        let backend = self.parts.backend.descriptor().label().to_owned();
+        let unasked = Unasked { lane: seat.lane.clone(), backend, text, usage: done.usage.or(transcript.usage()) };
+        // Fails when the gateway is going away.
+        let _ = self.parts.unasked.send(unasked);
     }
 
     /// Tells all open turns something.

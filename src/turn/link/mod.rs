@@ -22,8 +22,9 @@ use super::recording::Recording;
 use super::{Backend, Generation, GuestFailure, Host, Launcher};
 use crate::agent::{
     Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone,
-    TurnRef,
+    TurnRef, Usage,
 };
+use crate::event::Lane;
 
 /// What a link is asked to do.
 pub(super) enum Request {
@@ -49,9 +50,22 @@ pub(super) struct Begin {
     pub(super) id: String,
     /// For the recording.
     pub(super) event: u64,
-    pub(super) lane: String,
+    pub(super) lane: Lane,
     pub(super) start: StartTurn,
     pub(super) reports: mpsc::UnboundedSender<Report>,
+}
+
+/// A turn an agent made by itself, as when something it had left running is done.
+#[derive(Debug)]
+pub struct Unasked {
+    /// Whose session it was in.
+    pub lane: Lane,
+    /// For people.
+    pub backend: String,
+    /// What the agent said.
+    pub text: String,
+    /// What it cost.
+    pub usage: Option<Usage>,
 }
 
 /// What a turn is told by its link.
@@ -79,6 +93,8 @@ pub(super) enum Report {
 /// The way to a link. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Link {
+    /// Names it in logs and its recording.
+    pub(super) id: Arc<str>,
     requests: mpsc::UnboundedSender<Request>,
     state: Arc<State>,
 }
@@ -98,6 +114,8 @@ pub(super) struct Parts {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) host: Arc<Host>,
     pub(super) launcher: Arc<dyn Launcher>,
+    /// Where turns go that nobody asked for.
+    pub(super) unasked: mpsc::UnboundedSender<Unasked>,
     /// Names it in logs, and its processes.
     pub(super) id: String,
 }
@@ -113,7 +131,7 @@ impl Link {
             opened: Instant::now(),
             generation: std::sync::Mutex::new(parts.backend.generation().clone()),
         });
-        let link = Self { requests, state: Arc::clone(&state) };
+        let link = Self { id: parts.id.as_str().into(), requests, state: Arc::clone(&state) };
         (link, task::live(parts, recording, asked, state))
     }
 

@@ -16,6 +16,8 @@ use crate::agent::{
     Answer, AskKey, Command, DeliveryWish, Exit, Input, Level, ProcKey, Query, QueryKind, QueryResult, Safety, SessionKey, Steer,
     SteerOutcome, TimedInput, TurnKey, TurnRef,
 };
+use crate::event::Lane;
+use crate::fold::Transcript;
 use crate::turn::recording::{Recording, What};
 use crate::turn::{Backend, Guest, GuestFailure, ProcessEvent};
 
@@ -40,6 +42,8 @@ pub(super) struct Task {
     pub(super) said: u64,
     output: u64,
     pub(super) turns: BTreeMap<TurnKey, Open>,
+    /// Turns the agent began by itself, and what it said in them.
+    pub(super) unasked: BTreeMap<TurnKey, (SessionKey, Transcript)>,
     pub(super) sessions: HashMap<SessionKey, Seat>,
     pub(super) asks: BTreeMap<AskKey, TurnKey>,
     pub(super) steers: HashMap<u32, oneshot::Sender<SteerOutcome>>,
@@ -74,6 +78,7 @@ pub(super) struct Open {
 
 /// What is known of a session.
 pub(super) struct Seat {
+    pub(super) lane: Lane,
     pub(super) cwd: String,
     pub(super) safety: Safety,
 }
@@ -105,6 +110,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         said: 0,
         output: 0,
         turns: BTreeMap::new(),
+        unasked: BTreeMap::new(),
         sessions: HashMap::new(),
         asks: BTreeMap::new(),
         steers: HashMap::new(),
@@ -238,8 +244,8 @@ impl Task {
             return;
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
-        self.recording.host(What::Turn { turn: id.clone(), event, lane, session: turn.session, key: turn.turn });
-        self.sessions.insert(turn.session, Seat { cwd: start.cwd.clone(), safety: start.settings.safety });
+        self.recording.host(What::Turn { turn: id.clone(), event, lane: lane.to_string(), session: turn.session, key: turn.turn });
+        self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
         self.turns.insert(turn.turn, Open { turn, id, reports, done: false });
         self.state.set_turns(self.turns.len());
         (self.said, self.output, self.spawns, self.idle_until) = (0, 0, 0, None);

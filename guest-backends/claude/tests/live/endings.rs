@@ -1,0 +1,202 @@
+//! How turns of a conversation end other than well.
+
+use aetheel_backend_sdk::one_shot::LINGER_MS;
+use aetheel_backend_sdk::wit::{
+    Action, Command, Exit, Exited, FailureKind, Input, Outcome, Part, Signal, SpawnFailed, StartTurn, Stop, ToolStatus,
+};
+
+use crate::told::{ends, notices, shown};
+use crate::{at, is_done, launches, recorded, scenarios, turn};
+
+#[test]
+fn an_interrupt_reaches_the_agent_wherever_it_is() {
+    for (name, play) in [
+        ("interrupt-text", scenarios::interrupted("interrupt-text")),
+        ("interrupt-tool", scenarios::interrupted("interrupt-tool")),
+        ("interrupt-ask", scenarios::interrupted("interrupt-ask")),
+        ("interrupt-at-once", scenarios::interrupted("interrupt-at-once")),
+    ] {
+        assert_eq!(play.written_with("\"interrupt\"").len(), 1, "{name}");
+        assert_eq!(play.outcomes(), [&Outcome::Interrupted], "{name}");
+    }
+    for name in ["interrupt-tool", "interrupt-ask"] {
+        let ended: Vec<ToolStatus> = ends(&scenarios::interrupted(name).actions).into_iter().map(|end| end.0).collect();
+        assert_eq!(ended, [ToolStatus::Cancelled], "{name}");
+    }
+}
+
+#[test]
+fn the_agent_is_alive_after_an_interrupt() {
+    for play in [scenarios::interrupt_text(), scenarios::interrupt_at_once()] {
+        assert_eq!(play.outcomes(), [&Outcome::Interrupted, &Outcome::Completed]);
+        assert_eq!(launches(&play).len(), 1);
+    }
+}
+
+#[test]
+fn what_was_said_before_an_interrupt_stays() {
+    let play = scenarios::interrupted("interrupt-text");
+    assert_eq!(shown(&play.actions), ["chunk0 chunk1 chunk2 chunk3 "]);
+}
+
+#[test]
+fn errors_of_the_model_fail_their_turn_and_the_agent_lives_on() {
+    let play = scenarios::errors();
+    let kinds: Vec<FailureKind> = play.outcomes()[..4]
+        .iter()
+        .map(|outcome| match outcome {
+            Outcome::Failed(failure) => failure.kind,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(kinds, [FailureKind::BadRequest, FailureKind::Authentication, FailureKind::RateLimited, FailureKind::Overloaded]);
+    assert_eq!(play.done()[4].text.as_deref(), Some("Alive after all."));
+    assert_eq!(launches(&play).len(), 1);
+}
+
+#[test]
+fn an_unknown_session_is_told_without_a_handshake() {
+    let play = scenarios::session_unknown();
+    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown));
+    assert_eq!(play.written_with("\"user\"").len(), 0);
+}
+
+#[test]
+fn an_unknown_session_is_known_from_stderr_alone() {
+    let mut play = recorded("session-unknown");
+    play.start(turn(1)).cut();
+    let stderr_tail = "No conversation found with session ID: 0".to_owned();
+    play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(1), stderr_tail }));
+    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown));
+}
+
+#[test]
+fn an_agent_that_dies_in_a_turn_loses_it() {
+    for (name, words) in [("killed", "signal 9"), ("bad-line", "Error parsing streaming input line")] {
+        let play = scenarios::alone(name);
+        let Outcome::Lost(failure) = play.outcomes()[0] else { panic!("{name}: {:?}", play.outcomes()) };
+        assert_eq!(failure.kind, FailureKind::Crashed, "{name}");
+        assert!(failure.message.contains(words), "{name}: {}", failure.message);
+    }
+}
+
+#[test]
+fn an_agent_that_died_between_turns_is_started_again_in_its_session() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1));
+    play.until(is_done);
+    play.cut().exit(Exit::Signal(9));
+    assert_eq!(play.done().len(), 1);
+    play.start(turn(2));
+    assert!(launches(&play)[1].windows(2).any(|pair| pair == ["--resume", "862e10fe-e55e-460a-95ba-96b72a02aba3"]));
+}
+
+#[test]
+fn a_turn_limit_is_a_limit() {
+    assert_eq!(scenarios::alone("turn-limit").outcomes(), [&Outcome::Limit("Reached maximum number of turns (2)".to_owned())]);
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_fails_the_turn() {
+    for (not_found, kind) in [(true, FailureKind::NotFound), (false, FailureKind::Other)] {
+        let mut play = recorded("two-turns");
+        play.start(turn(1)).cut();
+        play.input(Input::SpawnFailed(SpawnFailed { proc: 1, message: "no".to_owned(), not_found }));
+        assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == kind));
+    }
+}
+
+#[test]
+fn a_blank_prompt_and_a_foreign_id_start_nothing() {
+    let blank = StartTurn { parts: vec![Part::Text(" \n".to_owned())], ..turn(1) };
+    let foreign = StartTurn { native_id: Some("last week".to_owned()), ..turn(2) };
+    let mut play = recorded("two-turns");
+    play.start(blank).start(foreign);
+    let kinds: Vec<_> =
+        play.outcomes().into_iter().map(|outcome| if let Outcome::Failed(failure) = outcome { failure.kind } else { panic!() }).collect();
+    assert_eq!(kinds, [FailureKind::BadRequest, FailureKind::SessionUnknown]);
+    assert!(launches(&play).is_empty());
+}
+
+#[test]
+fn an_agent_that_does_not_say_when_it_is_idle_is_given_a_moment_after_its_result() {
+    let mut play = recorded("no-state-events");
+    play.start(turn(1)).until_agent("\"type\":\"result\"");
+    assert!(play.done().is_empty());
+    play.elapse(f64::from(LINGER_MS));
+    assert_eq!(play.outcomes(), [&Outcome::Completed]);
+}
+
+#[test]
+fn an_agent_is_asked_to_leave_and_made_to_when_it_does_not() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1));
+    play.until(is_done);
+    play.cut().command(Command::Shutdown);
+    assert!(play.actions.contains(&Action::CloseStdin(1)));
+    play.elapse(f64::from(LINGER_MS));
+    assert!(matches!(play.actions.last(), Some(Action::Stop(Stop { proc: 1, signal: Signal::Terminate, .. }))));
+}
+
+#[test]
+fn an_agent_that_is_asked_to_leave_finishes_what_it_does() {
+    assert_eq!(scenarios::stdin_closed().outcomes(), [&Outcome::Completed]);
+}
+
+#[test]
+fn what_comes_after_the_end_is_of_no_turn() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1));
+    play.until(is_done);
+    let seen = play.actions.len();
+    play.cut().say(r#"{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"late"}]}}"#);
+    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"late"}"#);
+    play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    assert_eq!(play.actions.len(), seen);
+    play.say(r#"{"type":"hologram"}"#);
+    assert!(matches!(play.actions.last(), Some(Action::Diagnostic(line)) if line.text.contains("hologram")));
+    play.command(Command::Interrupt(at(1)));
+    assert_eq!(play.written_with("\"interrupt\"").len(), 0);
+}
+
+#[test]
+fn an_agent_that_does_not_get_as_far_as_the_prompt_has_failed() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).cut();
+    let stderr_tail = "error: unknown option '--hologram'".to_owned();
+    play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(1), stderr_tail: stderr_tail.clone() }));
+    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.message == stderr_tail));
+}
+
+#[test]
+fn an_agent_that_leaves_begins_no_turns() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1));
+    play.until(is_done);
+    play.cut().command(Command::Shutdown).say(r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#);
+    assert!(!play.actions.iter().any(|action| matches!(action, Action::TurnBegun(_))));
+}
+
+const IDLE: &str = r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#;
+
+#[test]
+fn what_an_interrupted_agent_calls_a_failure_is_what_was_asked_of_it() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("\"assistant\"").cut().command(Command::Interrupt(at(1)));
+    play.say(r#"{"type":"result","subtype":"error_during_execution","is_error":true}"#).say(IDLE);
+    assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
+}
+
+#[test]
+fn of_several_results_the_last_decides_and_a_failure_before_it_is_told() {
+    let ok = r#"{"type":"result","subtype":"success","is_error":false,"result":"fine"}"#;
+    let failed = r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400 bad","api_error_status":400}"#;
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut().say(failed).say(ok).say(IDLE);
+    assert_eq!((play.outcomes()[0], play.done()[0].text.as_deref()), (&Outcome::Completed, Some("fine")));
+    assert_eq!(notices(&play.actions), ["API Error: 400 bad"]);
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut().say(ok).say(failed).say(IDLE);
+    assert!(matches!(play.outcomes()[0], Outcome::Failed(_)));
+    assert_eq!(play.done()[0].text, None, "people see what was shown");
+}

@@ -1,0 +1,95 @@
+//! Conversations with a real Claude Code 2.1.197, played through the backend.
+#![allow(clippy::unwrap_used)]
+
+mod asks;
+mod endings;
+mod queries;
+mod same;
+mod scenarios;
+mod settings;
+#[path = "../told/mod.rs"]
+mod told;
+mod turns;
+mod weather;
+
+use std::path::{Path, PathBuf};
+
+use aetheel_backend_sdk::dialogue::{Play, control};
+use aetheel_backend_sdk::fixture::start;
+use aetheel_backend_sdk::wit::{Action, Answer, Command, Decision, Safety, Settings, StartTurn, TurnRef, Value};
+use claude::Backend;
+
+/// A played conversation.
+type Conversation = Play<Backend>;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude")
+}
+
+/// A recorded conversation, before it is played.
+fn recorded(name: &str) -> Conversation {
+    Play::load(&folder().join("live").join(name), control)
+}
+
+/// A turn of a conversation, at the lowest safety level.
+fn turn(number: u32) -> StartTurn {
+    with(number, |_| {})
+}
+
+fn with(number: u32, change: impl FnOnce(&mut Settings)) -> StartTurn {
+    let mut start = StartTurn { turn: number, one_shot: false, ..start("recorded") };
+    start.settings.safety = Safety::Default;
+    change(&mut start.settings);
+    start
+}
+
+fn at(number: u32) -> TurnRef {
+    TurnRef { session: 1, turn: number }
+}
+
+fn is_done(action: &Action) -> bool {
+    matches!(action, Action::TurnDone(_))
+}
+
+/// Plays up to the next ask and decides on it.
+fn decide(play: &mut Conversation, decision: Decision) {
+    let Action::Ask(ask) = play.until(|action| matches!(action, Action::Ask(_))) else { unreachable!("it fits") };
+    play.command(Command::Answer(Answer { ask: ask.ask, decision }));
+}
+
+/// The arguments of every process that was asked for.
+fn launches(play: &Conversation) -> Vec<Vec<String>> {
+    play.actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Spawn(spawn) => Some(&spawn.arguments),
+            _ => None,
+        })
+        .map(|arguments| {
+            arguments
+                .iter()
+                .map(|argument| match argument {
+                    Value::Text(text) => text.clone(),
+                    Value::File(name) => format!("<{name}>"),
+                    other => panic!("{other:?}"),
+                })
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn every_conversation_becomes_what_is_written_beside_it() {
+    for (name, play) in scenarios::all() {
+        assert!(!play.done().is_empty(), "{name}");
+        play.check();
+    }
+}
+
+#[test]
+fn nothing_the_real_agent_says_is_unrecognised() {
+    for (name, play) in scenarios::all() {
+        let unknown = told::unrecognised(&play.actions);
+        assert!(unknown.is_empty(), "{name}: {unknown:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Settings that differ from those of the turn before.
+
+use aetheel_backend_sdk::wit::{Action, Chunk, Mode, Outcome, PutFile, Safety, Settings};
+use serde_json::{Value, json};
+
+use crate::told::ready;
+use crate::{Conversation, is_done, launches, recorded, scenarios, turn, with};
+
+/// What the agent was asked to change.
+fn changes(play: &Conversation) -> Vec<Value> {
+    let mut requests = play.written_with("\"control_request\"");
+    requests.retain(|line| line["request"]["subtype"] != "initialize");
+    requests.into_iter().map(|mut line| line["request"].take()).collect()
+}
+
+#[test]
+fn model_effort_and_mode_change_in_the_running_agent() {
+    let play = scenarios::settings();
+    assert_eq!(
+        changes(&play),
+        [
+            json!({"subtype": "set_model", "model": "claude-opus-4-5"}),
+            json!({"subtype": "apply_flag_settings", "settings": {"effortLevel": "low"}}),
+            json!({"subtype": "set_permission_mode", "mode": "plan"}),
+            json!({"subtype": "set_model", "model": "claude-sonnet-4-5"}),
+            json!({"subtype": "apply_flag_settings", "settings": {"effortLevel": null}}),
+            json!({"subtype": "set_permission_mode", "mode": "default"}),
+        ]
+    );
+    assert_eq!(launches(&play).len(), 1);
+    assert_eq!(play.done().iter().filter_map(|done| done.text.as_deref()).collect::<Vec<_>>(), ["One.", "Two.", "Three."]);
+    assert_eq!(ready(&play.actions)[1].model.as_deref(), Some("claude-opus-4-5"));
+}
+
+#[test]
+fn a_prompt_waits_until_its_settings_are_in_force() {
+    let mut play = recorded("settings");
+    play.start(turn(1));
+    play.until(is_done);
+    play.start(with(2, |settings| settings.mode = Mode::Plan));
+    assert_eq!(play.written_with("\"user\"").len(), 1);
+    play.until_agent("req_4_set_permission_mode");
+    assert_eq!(play.written_with("\"user\"").len(), 2);
+}
+
+#[test]
+fn a_lower_safety_is_in_force_at_once_and_a_higher_one_where_it_was_launched_with_it() {
+    let play = scenarios::danger_and_back();
+    assert_eq!(launches(&play).len(), 1);
+    let modes: Vec<Value> = changes(&play).into_iter().map(|mut change| change["mode"].take()).collect();
+    assert_eq!(modes, ["default", "bypassPermissions"]);
+    assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Ask(_))).count(), 1);
+    assert_eq!(play.outcomes(), [&Outcome::Completed; 3]);
+}
+
+#[test]
+fn freedom_from_asking_needs_a_new_process() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1));
+    play.until(is_done);
+    play.cut().start(with(2, |settings| settings.safety = Safety::Danger));
+    assert!(play.actions.contains(&Action::CloseStdin(1)));
+    play.exit(aetheel_backend_sdk::wit::Exit::Code(0));
+    assert!(launches(&play)[1].contains(&"--dangerously-skip-permissions".to_owned()));
+}
+
+#[test]
+fn another_system_prompt_starts_the_agent_anew_in_its_session_and_the_same_one_does_not() {
+    let play = scenarios::restart();
+    let launches = launches(&play);
+    assert_eq!(launches.len(), 2);
+    assert!(launches[1].windows(2).any(|pair| pair == ["--resume", "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11"]));
+    let prompts: Vec<_> = play
+        .actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::PutFile(PutFile { body, .. }) => Some(body.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(prompts, [[Chunk::Text("Speak plainly.".to_owned())], [Chunk::Text("Speak in rhyme.".to_owned())]]);
+    assert_eq!(play.done().iter().filter_map(|done| done.text.as_deref()).collect::<Vec<_>>(), ["One.", "Two.", "Three."]);
+    assert_eq!(play.done()[1].usage.unwrap().cost_usd, play.done()[0].usage.unwrap().cost_usd, "a new process counts from nothing");
+}
+
+#[test]
+fn tools_the_limit_of_turns_and_the_agents_own_model_need_a_new_process() {
+    let tools: fn(&mut Settings) = |settings| settings.allowed_tools = vec!["Read".to_owned()];
+    let limit: fn(&mut Settings) = |settings| settings.max_turns = Some(3);
+    let own_model: fn(&mut Settings) = |settings| settings.model = None;
+    for change in [tools, limit, own_model] {
+        let mut play = recorded("two-turns");
+        let sonnet: fn(&mut Settings) = |settings| settings.model = Some("claude-sonnet-4-5".to_owned());
+        play.start(with(1, sonnet));
+        play.until(is_done);
+        let changed = |settings: &mut Settings| {
+            sonnet(settings);
+            change(settings);
+        };
+        play.cut().start(with(2, changed));
+        assert!(play.actions.contains(&Action::CloseStdin(1)));
+    }
+}
+
+#[test]
+fn a_setting_the_agent_refuses_is_made_a_flag() {
+    for refusal in [
+        r#"{"type":"control_response","response":{"subtype":"error","request_id":"1-2","error":"no"}}"#,
+        r#"{"type":"control_response","response":{"subtype":"success","request_id":"1-2","response":{"mode":"acceptEdits"}}}"#,
+    ] {
+        let mut play = recorded("two-turns");
+        play.start(turn(1));
+        play.until(is_done);
+        play.cut().start(with(2, |settings| settings.mode = Mode::Plan)).say(refusal);
+        assert!(play.actions.contains(&Action::CloseStdin(1)));
+        assert_eq!(play.written_with("\"user\"").len(), 1, "nothing is handed over before the setting is in force");
+        play.exit(aetheel_backend_sdk::wit::Exit::Code(0));
+        assert!(launches(&play)[1].windows(2).any(|pair| pair == ["--permission-mode", "plan"]));
+    }
+}
+
+#[test]
+fn what_the_agent_says_before_it_has_the_prompt_does_not_end_the_turn() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1));
+    play.until(is_done);
+    play.cut().start(with(2, |settings| settings.mode = Mode::Plan));
+    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"of something in the background"}"#);
+    let id = play.id_of("set_permission_mode").unwrap();
+    play.say(&format!(r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{id}}}}}"#));
+    play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    assert_eq!(play.done().len(), 1);
+}

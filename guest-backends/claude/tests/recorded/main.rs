@@ -1,0 +1,93 @@
+//! What recorded runs of Claude Code 2.1.197 become: every run whole (`actions.jsonl` beside it), and the hazards by name.
+#![allow(clippy::unwrap_used)]
+
+mod answers;
+mod endings;
+#[path = "../told/mod.rs"]
+mod told;
+mod tools;
+
+use std::path::{Path, PathBuf};
+
+use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
+use aetheel_backend_sdk::wit::{Action, EventKind, FailureKind, Outcome, Pipe, SessionReady, StartTurn};
+use claude::Backend;
+
+use told::{done, events, notices, ready};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude")
+}
+
+fn turn(fixture: &Fixture) -> StartTurn {
+    StartTurn { native_id: fixture.value_of("--resume").map(str::to_owned), ..start("recorded") }
+}
+
+fn actions(name: &str) -> Vec<Action> {
+    let fixture = Fixture::load(&folder().join(name));
+    run::<Backend>(turn(&fixture), fixture.inputs())
+}
+
+fn failure(name: &str) -> (FailureKind, String) {
+    match &done(&actions(name)).outcome {
+        Outcome::Failed(failure) => (failure.kind, failure.message.clone()),
+        outcome => panic!("{name} was {outcome:?}"),
+    }
+}
+
+#[test]
+fn every_recorded_run_becomes_what_is_written_beside_it() {
+    for fixture in Fixture::all(&folder()) {
+        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
+        done(&actions);
+        fixture.check(&actions);
+    }
+}
+
+#[test]
+fn nothing_the_real_agent_prints_is_unrecognised() {
+    for fixture in Fixture::all(&folder()) {
+        // The one that was asked for plain text instead of JSON.
+        if fixture.name() == "text-plain" {
+            continue;
+        }
+        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
+        let unknown: Vec<_> = events(&actions).filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
+        assert!(unknown.is_empty(), "{}: {unknown:?}", fixture.name());
+    }
+}
+
+#[test]
+fn a_session_is_ready_as_soon_as_it_is_told_and_never_when_it_was_not_found() {
+    let found = actions("sigkill-stream");
+    assert_eq!(ready(&found)[0].native_id.len(), 36);
+    assert_eq!(ready(&found)[0].model.as_deref(), Some("claude-opus-4-8[1m]"));
+    for name in ["resume-unknown", "json-resume-unknown"] {
+        assert_eq!(ready(&actions(name)), Vec::<&SessionReady>::new(), "{name}");
+    }
+}
+
+#[test]
+fn another_session_than_the_one_asked_for_is_told_to_people() {
+    assert_eq!(notices(&actions("resume-2")), [""; 0]);
+    let fixture = Fixture::load(&folder().join("resume-2"));
+    let other = StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..start("hi") };
+    let other = run::<Backend>(other, fixture.inputs());
+    assert_eq!(notices(&other), ["Claude Code began a new session: what was said before is lost to it"]);
+    let fork = StartTurn { fork: true, ..turn(&fixture) };
+    assert_eq!(notices(&run::<Backend>(fork, fixture.inputs())), [""; 0]);
+}
+
+#[test]
+fn lines_of_stderr_change_nothing_wherever_they_come() {
+    for name in ["plain", "think-tool", "drop-mid"] {
+        let fixture = Fixture::load(&folder().join(name));
+        let calm = run::<Backend>(turn(&fixture), fixture.inputs());
+        let mut noisy = Vec::new();
+        for input in fixture.inputs() {
+            noisy.push(line(Pipe::Stderr, "Warning: no stdin data received in 3s"));
+            noisy.push(input);
+        }
+        assert_eq!(run::<Backend>(turn(&fixture), noisy), calm, "{name}");
+    }
+}

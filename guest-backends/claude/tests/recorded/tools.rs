@@ -1,0 +1,68 @@
+//! Tools: what they are, how they end, what they change.
+
+use aetheel_backend_sdk::wit::{EventKind, PlanStatus, ToolStatus};
+
+use crate::actions;
+use crate::told::{ends, events};
+
+#[test]
+fn tools_are_told_once_with_their_unified_kind_and_what_they_are_about() {
+    for (name, expected) in [
+        ("tools-sequence", vec!["bash ls", "file_read /srv/proj/hello.txt", "file_write /srv/proj/written.txt", "bash ls -d *.txt"]),
+        ("tool-edit", vec!["file_read /srv/proj/hello.txt", "file_edit /srv/proj/hello.txt"]),
+        ("tool-search", vec!["web_search mock query"]),
+        ("tool-task", vec!["agent_spawn mock task call"]),
+        ("tool-todo", vec!["todo first step"]),
+        ("tool-unknown", vec!["other -"]),
+        ("tool-ask", vec!["ask_user -"]),
+    ] {
+        let actions = actions(name);
+        let mut found: Vec<(String, String)> = Vec::new();
+        for event in events(&actions) {
+            if let EventKind::ToolStart(start) = event {
+                let said = format!("{} {}", start.kind, start.target.as_deref().unwrap_or("-"));
+                found.retain(|(id, _)| *id != start.id);
+                found.push((start.id.clone(), said));
+            }
+        }
+        let found: Vec<_> = found.into_iter().map(|(_, said)| said).collect();
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(ends(&actions).len(), expected.len(), "{name}");
+    }
+}
+
+#[test]
+fn tools_end_as_they_did() {
+    assert_eq!(ends(&actions("tool-fail")), [(ToolStatus::Failed, "Exit code 3\nfailing", Some(3))]);
+    assert_eq!(ends(&actions("tool-unknown")), [(ToolStatus::Failed, "Error: No such tool available: no_such_tool", None)]);
+    assert_eq!(ends(&actions("perm-default-write"))[0].0, ToolStatus::Denied);
+    assert_eq!(ends(&actions("perm-default-write")).len(), 1);
+    assert_eq!(ends(&actions("sigint-tool"))[0].0, ToolStatus::Cancelled);
+    assert_eq!(ends(&actions("think-tool")), [(ToolStatus::Ok, "hello.txt", None)]);
+}
+
+#[test]
+fn an_edit_shows_what_it_changed() {
+    let actions = actions("tool-edit");
+    let diffs: Vec<_> = events(&actions)
+        .filter_map(|event| match event {
+            EventKind::ToolEnd(end) => end.diffs.first(),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(diffs.len(), 1);
+    assert_eq!(diffs[0].path, "/srv/proj/hello.txt");
+    assert_eq!(diffs[0].unified.as_deref(), Some("@@ -1,2 +1,2 @@\n-hello file\n+goodbye file\n FILEMARK-hello\n"));
+}
+
+#[test]
+fn tasks_are_the_plan() {
+    let actions = actions("tool-todo");
+    let plans: Vec<_> = events(&actions)
+        .filter_map(|event| match event {
+            EventKind::Plan(plan) => Some(plan.iter().map(|entry| (entry.text.as_str(), entry.status)).collect::<Vec<_>>()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(plans, [[("first step", PlanStatus::Pending)]]);
+}

@@ -1,0 +1,318 @@
+//! What the agent asks of people, and what it is answered.
+//!
+//! Every request is answered: with the person's decision, or, where there is nobody to ask, in the mildest way that
+//! refuses. `cancel` ends the turn, `decline` lets the model go on; Codex takes no words with either, so what a person
+//! said with a refusal is steered into the turn.
+
+use std::collections::BTreeMap;
+
+use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::wit::{Action, Ask, AskKind, Decision, Part, Question, ToolStart};
+use serde_json::{Map, json};
+
+use super::{Agent, Call, Live, wire};
+use crate::tool;
+
+/// Questions under way.
+#[derive(Debug, Default)]
+pub(crate) struct Asks {
+    keys: u32,
+    open: BTreeMap<u32, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    /// The agent's id of its request, as JSON.
+    id: String,
+    session: u32,
+    what: What,
+}
+
+/// What an answer looks like.
+#[derive(Debug)]
+enum What {
+    /// `{"decision": …}`
+    Approval,
+    /// The permissions asked for, as JSON.
+    Permissions(String),
+    Questions,
+    /// A form of an MCP server: its fields with their types.
+    Form(Vec<(String, String)>),
+}
+
+/// What has to be done beside the answer.
+#[derive(Debug, PartialEq)]
+enum Then {
+    Nothing,
+    Stop,
+    Tell(String),
+}
+
+impl Asks {
+    pub(super) fn keys(&self) -> u32 {
+        self.keys
+    }
+
+    pub(super) fn from_key(keys: u32) -> Self {
+        Self { keys, open: BTreeMap::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.open.clear();
+    }
+
+    /// The turn of a session is over, and with it what it asked.
+    pub(super) fn forget(&mut self, session: u32) {
+        self.open.retain(|_, open| open.session != session);
+    }
+
+    /// The agent does not want to know any more; also said of what was answered.
+    pub(super) fn resolved(&mut self, id: &str, out: &mut Vec<Action>) {
+        let withdrawn: Vec<u32> = self.open.iter().filter(|(_, open)| open.id == id).map(|(key, _)| *key).collect();
+        for key in withdrawn {
+            self.open.remove(&key);
+            out.push(Action::AskWithdrawn(key));
+        }
+    }
+}
+
+impl Live {
+    /// The agent asks for something.
+    pub(super) fn request(&mut self, id: String, method: &str, params: &Value, line: &str, out: &mut Vec<Action>) {
+        let Agent::Ready(proc) = self.agent else { return };
+        if self.asks.open.values().any(|open| open.id == id) {
+            return;
+        }
+        let item = params.text("itemId").unwrap_or_default();
+        let turn = self.asked_of(params);
+        let known = turn.and_then(|(session, _)| self.sessions.get(&session)?.turn.as_ref()?.story.open_tool(item).cloned());
+        let reason = params.text("reason").filter(|reason| !reason.is_empty());
+        let permission = |start: ToolStart, verb: &str, always: &str| {
+            let title = format!("{verb}: {}{}", start.title, reason.map(|reason| format!(" ({reason})")).unwrap_or_default());
+            (title, AskKind::Permission(start), Some(always.to_owned()))
+        };
+        let (what, (title, kind, always_label)) = match method {
+            "item/commandExecution/requestApproval" => {
+                let start =
+                    known.or_else(|| tool::start("command_execution", params)).map(|start| ToolStart { id: item.to_owned(), ..start });
+                let Some(start) = start else { return };
+                (What::Approval, permission(start, "Run", "Allow this command for the session"))
+            }
+            // It does not say what is changed: the item that was told before does.
+            "item/fileChange/requestApproval" => {
+                let start = known.or_else(|| tool::start("file_change", params)).map(|start| ToolStart { id: item.to_owned(), ..start });
+                let Some(start) = start else { return };
+                (What::Approval, permission(start, "Change", "Allow changes of these files for the session"))
+            }
+            "item/permissions/requestApproval" => {
+                let wanted = params["permissions"].to_string();
+                let start = plain(item, "request_permissions", "More permissions", &wanted);
+                (What::Permissions(wanted), permission(start, "Allow", "Allow this for the session"))
+            }
+            "item/tool/requestUserInput" => {
+                let questions: Vec<Question> = params.list("questions").iter().map(question).collect();
+                (What::Questions, (first(&questions), AskKind::Questions(questions), None))
+            }
+            "mcpServer/elicitation/request" => elicitation(params),
+            method => {
+                self.strange(&format!("request {method:?}"), params, line, out);
+                // The tool fails, the turn goes on.
+                return self.calls.error(proc, &id, -32601, "this client does not offer that", out);
+            }
+        };
+        let Some((session, turn)) = turn else {
+            let (result, _) = what.reply(Decision::Dismissed);
+            return self.calls.result(proc, &id, &result, out);
+        };
+        self.asks.keys += 1;
+        let ask = self.asks.keys;
+        self.asks.open.insert(ask, Open { id, session, what });
+        out.push(Action::Ask(Ask { ask, session, turn, title, kind, always_label }));
+    }
+
+    pub(super) fn answered(&mut self, ask: u32, decision: Decision, out: &mut Vec<Action>) {
+        let (Some(open), Agent::Ready(proc)) = (self.asks.open.remove(&ask), &self.agent) else { return };
+        let (result, then) = open.what.reply(decision);
+        self.calls.result(*proc, &open.id, &result, out);
+        match then {
+            Then::Nothing => {}
+            Then::Stop => self.stop(open.session, out),
+            Then::Tell(text) => {
+                let text = format!("[The request was refused, with the words: {text}]");
+                self.tell(open.session, &wire::input(None, &[Part::Text(text)]), Call::Note, out);
+            }
+        }
+    }
+
+    /// Session and turn a request is of; that of a sub-agent is of the turn that started it.
+    fn asked_of(&self, params: &Value) -> Option<(u32, u32)> {
+        let thread = params.text("threadId").unwrap_or_default();
+        let turns = || self.sessions.values().filter_map(|session| session.turn.as_ref());
+        let own = self.session_of(params).and_then(|key| self.sessions.get(&key)?.turn.as_ref());
+        let turn = own.or_else(|| turns().find(|turn| turn.children.iter().any(|(child, _)| child == thread)))?;
+        Some((turn.key.session, turn.key.turn))
+    }
+}
+
+impl What {
+    fn reply(self, decision: Decision) -> (String, Then) {
+        let then = match &decision {
+            Decision::DenyAndStop => Then::Stop,
+            Decision::Deny(Some(text)) if !text.trim().is_empty() => Then::Tell(text.clone()),
+            _ => Then::Nothing,
+        };
+        match self {
+            // `cancel` stops by itself.
+            Self::Approval => match decision {
+                Decision::AllowOnce => (json!({ "decision": "accept" }).to_string(), then),
+                Decision::AllowAlways => (json!({ "decision": "acceptForSession" }).to_string(), then),
+                Decision::DenyAndStop => (json!({ "decision": "cancel" }).to_string(), Then::Nothing),
+                Decision::Deny(_) | Decision::Dismissed | Decision::Answers(_) => (json!({ "decision": "decline" }).to_string(), then),
+            },
+            Self::Permissions(wanted) => {
+                let granted = |scope: &str| format!("{{\"permissions\":{wanted},\"scope\":\"{scope}\"}}");
+                match decision {
+                    Decision::AllowOnce => (granted("turn"), then),
+                    Decision::AllowAlways => (granted("session"), then),
+                    _ => (json!({ "permissions": {}, "scope": "turn" }).to_string(), then),
+                }
+            }
+            Self::Questions => {
+                let given = if let Decision::Answers(given) = decision { given } else { Vec::new() };
+                let answers: Map<String, serde_json::Value> =
+                    given.into_iter().map(|(id, texts)| (id, json!({ "answers": texts }))).collect();
+                (json!({ "answers": answers }).to_string(), then)
+            }
+            Self::Form(fields) => {
+                let content = match decision {
+                    Decision::AllowOnce | Decision::AllowAlways => Some(Map::new()),
+                    Decision::Answers(given) => Some(
+                        given
+                            .into_iter()
+                            .filter_map(|(id, texts)| {
+                                let (_, kind) = fields.iter().find(|(field, _)| *field == id)?;
+                                Some((id, typed(kind, texts)))
+                            })
+                            .collect(),
+                    ),
+                    _ => None,
+                };
+                let action = if content.is_some() { "accept" } else { "decline" };
+                (json!({ "action": action, "content": content, "_meta": null }).to_string(), then)
+            }
+        }
+    }
+}
+
+/// A server's question: a form without fields asks for permission, one with an address to go there.
+fn elicitation(params: &Value) -> (What, (String, AskKind, Option<String>)) {
+    let server = params.text("serverName").unwrap_or("an MCP server");
+    let message = params.text("message").or_else(|| params.text("title")).unwrap_or_default();
+    let title = format!("{server}: {message}");
+    if let Some(url) = params.text("url") {
+        return (What::Form(Vec::new()), (title, AskKind::SignIn(url.to_owned()), None));
+    }
+    let schema = &params["requestedSchema"]["properties"];
+    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&schema.to_string()).unwrap_or_default();
+    if fields.is_empty() {
+        let start = ToolStart { kind: "mcp".to_owned(), ..plain("elicitation", server, message, &params["_meta"].to_string()) };
+        return (What::Form(Vec::new()), (title, AskKind::Permission(start), None));
+    }
+    let kinds = fields.keys().map(|id| (id.clone(), schema[id.as_str()].text("type").unwrap_or("string").to_owned())).collect();
+    let questions = fields.keys().map(|id| field(id, &schema[id.as_str()])).collect();
+    (What::Form(kinds), (title, AskKind::Questions(questions), None))
+}
+
+fn field(id: &str, schema: &Value) -> Question {
+    let options: Vec<String> = match schema.text("type") {
+        Some("boolean") => vec!["yes".to_owned(), "no".to_owned()],
+        Some("array") => texts(schema["items"].list("enum")),
+        _ => texts(schema.list("enum")),
+    };
+    let text = schema.text("description").or_else(|| schema.text("title")).unwrap_or(id);
+    Question {
+        id: id.to_owned(),
+        text: text.to_owned(),
+        free_text: options.is_empty(),
+        options,
+        many: schema.text("type") == Some("array"),
+    }
+}
+
+fn typed(kind: &str, mut texts: Vec<String>) -> serde_json::Value {
+    if kind == "array" {
+        return json!(texts);
+    }
+    let text = texts.pop().unwrap_or_default();
+    match kind {
+        "boolean" => json!(matches!(text.as_str(), "yes" | "true")),
+        "number" | "integer" => json::parse(&text).map_or_else(|_| json!(text), |number| json!(number)),
+        _ => json!(text),
+    }
+}
+
+fn question(asked: &Value) -> Question {
+    let options: Vec<String> = asked.list("options").iter().filter_map(|option| option.text("label")).map(str::to_owned).collect();
+    Question {
+        id: asked.text("id").unwrap_or_default().to_owned(),
+        text: asked.text("question").or_else(|| asked.text("header")).unwrap_or_default().to_owned(),
+        free_text: asked.is_true("isOther") || options.is_empty(),
+        options,
+        many: false,
+    }
+}
+
+fn first(questions: &[Question]) -> String {
+    questions.first().map_or_else(|| "A question".to_owned(), |question| question.text.clone())
+}
+
+fn texts(values: &[Value]) -> Vec<String> {
+    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn plain(id: &str, name: &str, title: &str, input: &str) -> ToolStart {
+    ToolStart {
+        id: id.to_owned(),
+        parent: None,
+        kind: "other".to_owned(),
+        native_name: name.to_owned(),
+        title: title.to_owned(),
+        target: None,
+        input: input.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_answered_in_the_types_they_ask_for() {
+        let params = json::parse(
+            r#"{"serverName":"db","message":"Which?","requestedSchema":{"properties":{"n":{"type":"integer","title":"How many"},
+            "ok":{"type":"boolean"},"c":{"type":"string","enum":["red","blue"]}}}}"#,
+        )
+        .expect("JSON");
+        let (what, (title, kind, _)) = elicitation(&params);
+        let AskKind::Questions(questions) = kind else { panic!("{kind:?}") };
+        assert_eq!(title, "db: Which?");
+        assert_eq!(questions.iter().map(|question| question.options.len()).collect::<Vec<_>>(), [2, 0, 2]);
+        let answers = [("n", "3"), ("ok", "yes"), ("c", "red"), ("stray", "x")].map(|(id, text)| (id.to_owned(), vec![text.to_owned()]));
+        let (reply, _) = what.reply(Decision::Answers(answers.to_vec()));
+        assert_eq!(reply, r#"{"_meta":null,"action":"accept","content":{"c":"red","n":3,"ok":true}}"#);
+    }
+
+    #[test]
+    fn permissions_are_given_as_asked_for_and_for_as_long() {
+        let what = || What::Permissions(r#"{"network":{"enabled":true}}"#.to_owned());
+        let reply = |decision| what().reply(decision);
+        assert_eq!(reply(Decision::AllowOnce).0, r#"{"permissions":{"network":{"enabled":true}},"scope":"turn"}"#);
+        assert_eq!(reply(Decision::AllowAlways).0, r#"{"permissions":{"network":{"enabled":true}},"scope":"session"}"#);
+        assert_eq!(reply(Decision::Dismissed), (r#"{"permissions":{},"scope":"turn"}"#.to_owned(), Then::Nothing));
+        assert_eq!(reply(Decision::DenyAndStop), (r#"{"permissions":{},"scope":"turn"}"#.to_owned(), Then::Stop));
+    }
+}

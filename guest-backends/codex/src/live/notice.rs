@@ -1,0 +1,237 @@
+//! What `app-server` tells by itself, and which turn it is about.
+
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::wit::{Action, Diagnostic, EventKind, Failure, FailureKind, Level, Outcome};
+
+use super::Live;
+use super::session::{Stage, Turn};
+use crate::failure;
+use crate::story::{Life, plan};
+use crate::tokens::Tokens;
+use crate::tool;
+
+/// Notifications that say nothing a turn has not said or people would want to know.
+const KNOWN: [&str; 36] = [
+    "account/login/completed",
+    "account/rateLimits/updated",
+    "account/updated",
+    "app/list/updated",
+    "fs/changed",
+    "hook/completed",
+    "hook/started",
+    "item/autoApprovalReview/completed",
+    "item/autoApprovalReview/started",
+    "item/commandExecution/terminalInteraction",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "mcpServer/oauthLogin/completed",
+    "mcpServer/startupStatus/updated",
+    "model/safetyBuffering/updated",
+    "model/verification",
+    "modelProvider/authRecoveryCompleted",
+    "modelProvider/authRecoveryStarted",
+    "project/changed",
+    "rawResponse/completed",
+    "rawResponseItem/completed",
+    "remoteControl/status/changed",
+    "skills/changed",
+    "thread/archived",
+    "thread/closed",
+    "thread/deleted",
+    "thread/environment/connected",
+    "thread/goal/cleared",
+    "thread/goal/updated",
+    "thread/queue/changed",
+    "thread/readState/changed",
+    "thread/settings/updated",
+    "thread/started",
+    "thread/status/changed",
+    // Said of every change again, as one for the whole turn.
+    "turn/diff/updated",
+    "turn/moderationMetadata",
+];
+
+impl Live {
+    pub(super) fn notification(&mut self, method: &str, params: &Value, line: &str, out: &mut Vec<Action>) {
+        match method {
+            "turn/started" => {
+                if let (Some(key), Some(id)) = (self.session_of(params), params["turn"].text("id")) {
+                    self.running(key, None, id, out);
+                }
+            }
+            "turn/completed" => self.completed(params, out),
+            "item/started" => self.item(params, Life::Started, out),
+            "item/completed" => self.item(params, Life::Completed, out),
+            "serverRequest/resolved" => self.asks.resolved(&params["requestId"].to_string(), out),
+            "thread/compacted" => self.forget_told(params),
+            "thread/name/updated" => {
+                if let (Some(turn), Some(name)) = (self.turn_of(params), params.text("threadName")) {
+                    turn.emit(out).event(EventKind::Title(name.to_owned()));
+                }
+            }
+            "warning" | "guardianWarning" => self.warning(params.text("message").unwrap_or_default(), params, out),
+            // Said of the machine at the start, and of us.
+            "configWarning" => log(Level::Warn, params, out),
+            "deprecationNotice" => log(Level::Debug, params, out),
+            _ if KNOWN.contains(&method) => {}
+            // About a turn that is over, or not begun: the sums of an old turn come with a resumed thread.
+            _ if params.get("turnId").is_some() && self.running_of(params).is_none() => {}
+            _ => {
+                let Some(turn) = self.running_of(params) else {
+                    return self.strange(&format!("notification {method:?}"), params, line, out);
+                };
+                if !turn.told(method, params, out) {
+                    turn.emit(out).unrecognised(format!("notification {method:?}"), Some("method".to_owned()), line);
+                }
+            }
+        }
+    }
+
+    /// The turn that is open in a message's thread.
+    pub(super) fn turn_of(&mut self, params: &Value) -> Option<&mut Turn> {
+        let key = self.session_of(params)?;
+        self.sessions.get_mut(&key)?.turn.as_mut()
+    }
+
+    /// The turn a message is about, if that is the one that runs.
+    pub(super) fn running_of(&mut self, params: &Value) -> Option<&mut Turn> {
+        let id = params.text("turnId")?;
+        self.turn_of(params).filter(|turn| matches!(&turn.stage, Stage::Running(running) if running == id))
+    }
+
+    /// The session a message's thread belongs to, also when it is that of a sub-agent.
+    pub(super) fn session_of(&self, params: &Value) -> Option<u32> {
+        let id = params.text("threadId")?;
+        let (key, _) = self.sessions.iter().find(|(_, session)| {
+            let own = session.thread.as_ref().is_some_and(|thread| thread.id.thread == id);
+            own && session.turn.is_some()
+        })?;
+        Some(*key)
+    }
+
+    fn item(&mut self, params: &Value, life: Life, out: &mut Vec<Action>) {
+        let item = &params["item"];
+        if let Some(turn) = self.running_of(params) {
+            if tool::name(item) == "collab_tool_call" {
+                let tool = item.text("id").unwrap_or_default();
+                let threads = item.list("receiverThreadIds").iter().filter_map(Value::as_str);
+                turn.children.extend(threads.map(|thread| (thread.to_owned(), tool.to_owned())));
+            }
+            let mut emit = aetheel_backend_sdk::Emit::new(turn.key, out);
+            if turn.story.item(item, life, &mut emit) {
+                self.forget_told(params);
+            }
+        } else if life == Life::Completed && tool::name(item) == "agent_message" {
+            self.child_said(params, item.text("text").unwrap_or_default(), out);
+        }
+    }
+
+    /// What a sub-agent says goes to the tool that started it.
+    fn child_said(&mut self, params: &Value, text: &str, out: &mut Vec<Action>) {
+        let thread = params.text("threadId").unwrap_or_default();
+        for turn in self.sessions.values().filter_map(|session| session.turn.as_ref()) {
+            if let Some((_, tool)) = turn.children.iter().rev().find(|(child, _)| child == thread) {
+                turn.story.output(tool, text, &mut turn.emit(out));
+            }
+        }
+    }
+
+    fn completed(&mut self, params: &Value, out: &mut Vec<Action>) {
+        let told = &params["turn"];
+        let Some(key) = self.session_of(params) else { return };
+        let Some(session) = self.sessions.get_mut(&key) else { return };
+        let ours = |turn: &mut Turn| matches!(&turn.stage, Stage::Running(id) if told.text("id") == Some(id));
+        let Some(turn) = session.turn.take_if(ours) else { return };
+        let outcome = match told.text("status") {
+            Some("completed") => Outcome::Completed,
+            Some("interrupted") => Outcome::Interrupted,
+            Some("failed") => {
+                let error = &told["error"];
+                match (error.text("message"), &turn.error) {
+                    (Some(message), _) => failure::outcome(message, &error["codexErrorInfo"]),
+                    (None, Some((message, info))) => failure::outcome(message, info),
+                    (None, None) => failure::outcome("the turn failed", &Value::Null),
+                }
+            }
+            status => {
+                let message = format!("Codex ended the turn as {:?}", status.unwrap_or("nothing"));
+                Outcome::Failed(Failure { kind: FailureKind::Protocol, message, retry_after_ms: None })
+            }
+        };
+        turn.done(outcome, out);
+        self.asks.forget(key);
+    }
+
+    /// What was told of the system prompt may be lost: it is told again.
+    fn forget_told(&mut self, params: &Value) {
+        let id = params.text("threadId");
+        for thread in self.sessions.values_mut().filter_map(|session| session.thread.as_mut()) {
+            if Some(thread.id.thread.as_str()) == id {
+                thread.id.told = None;
+            }
+        }
+    }
+
+    fn warning(&mut self, text: &str, params: &Value, out: &mut Vec<Action>) {
+        match self.turn_of(params) {
+            Some(turn) => turn.emit(out).notice(text),
+            None => out.push(Action::Diagnostic(Diagnostic { level: Level::Warn, text: text.to_owned() })),
+        }
+    }
+}
+
+impl Turn {
+    /// Takes in what is told of a running turn. Returns false for what it does not know.
+    fn told(&mut self, method: &str, params: &Value, out: &mut Vec<Action>) -> bool {
+        let mut emit = aetheel_backend_sdk::Emit::new(self.key, out);
+        let item = params.text("itemId").unwrap_or_default();
+        let delta = params.text("delta").unwrap_or_default();
+        match method {
+            "item/agentMessage/delta" | "item/plan/delta" => self.story.answer.more(item, false, delta, &mut emit),
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => self.story.answer.more(item, true, delta, &mut emit),
+            "item/reasoning/summaryPartAdded" => self.story.answer.paragraph(item, true, &mut emit),
+            "item/commandExecution/outputDelta" => self.story.output(item, delta, &mut emit),
+            "item/mcpToolCall/progress" => self.story.output(item, params.text("message").unwrap_or_default(), &mut emit),
+            "turn/plan/updated" => emit.plan(plan(params)),
+            "thread/tokenUsage/updated" => {
+                let told = &params["tokenUsage"];
+                let sums = Tokens::read(&told["total"]);
+                if self.sums.replace(sums) != Some(sums) {
+                    self.spent = self.spent.plus(Tokens::read(&told["last"]));
+                    let mut usage = self.spent.usage();
+                    usage.context_used = told["last"].count("totalTokens");
+                    usage.context_size = told.count("modelContextWindow");
+                    self.usage = Some(usage);
+                    emit.usage(usage);
+                }
+            }
+            "error" => {
+                let error = &params["error"];
+                let message = error.text("message").unwrap_or_default();
+                if params.is_true("willRetry") {
+                    let why = error.text("additionalDetails").unwrap_or_default();
+                    let told = if why.is_empty() { message.to_owned() } else { format!("{message}: {why}") };
+                    let kind = match failure::failure(why, &error["codexErrorInfo"]).kind {
+                        FailureKind::Other => FailureKind::Overloaded,
+                        kind => kind,
+                    };
+                    // What it said so far it will say again.
+                    self.story.answer.withdraw(&mut emit);
+                    emit.retry(kind, told, None);
+                } else {
+                    self.error = Some((message.to_owned(), error["codexErrorInfo"].to_static()));
+                }
+            }
+            "model/rerouted" => {
+                emit.notice(format!("The model was changed to {} by its service.", params.text("toModel").unwrap_or("another")));
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn log(level: Level, params: &Value, out: &mut Vec<Action>) {
+    let text = params.text("summary").unwrap_or_default().to_owned();
+    out.push(Action::Diagnostic(Diagnostic { level, text }));
+}

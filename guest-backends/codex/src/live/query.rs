@@ -1,0 +1,117 @@
+//! Questions of the host beside turns.
+
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::wit::{Action, Failure, FailureKind, Model, Query, QueryAnswer, QueryKind, QueryResult, SessionInfo};
+use serde_json::json;
+
+use super::{Agent, Call, Live, refusal};
+use crate::native_id::NativeId;
+
+/// Sessions told at most.
+const SESSIONS: u32 = 100;
+
+impl Live {
+    /// Asks the agent; it is ready.
+    pub(super) fn ask(&mut self, query: Query, out: &mut Vec<Action>) {
+        let Agent::Ready(proc) = self.agent else { return };
+        let thread = query.session.and_then(|session| Some(self.sessions.get(&session)?.thread.as_ref()?.id.thread.clone()));
+        let (method, params) = match (&query.kind, thread) {
+            (QueryKind::Health, _) => ("account/read", json!({ "refreshToken": false })),
+            (QueryKind::Models, _) => ("model/list", json!({})),
+            (QueryKind::Sessions, _) => ("thread/list", json!({ "limit": SESSIONS })),
+            (QueryKind::Rename(name), Some(thread)) => ("thread/name/set", json!({ "threadId": thread, "name": name })),
+            (QueryKind::Compact, Some(thread)) => ("thread/compact/start", json!({ "threadId": thread })),
+            (QueryKind::Rename(_) | QueryKind::Compact, None) => {
+                return fail(query.query, failure(FailureKind::SessionUnknown, "the session has no thread on this link yet"), out);
+            }
+            (QueryKind::DeleteSession(id), _) => match NativeId::parse(id) {
+                Some(id) => ("thread/delete", json!({ "threadId": id.thread })),
+                None => return fail(query.query, failure(FailureKind::SessionUnknown, "the session id is not one of Codex"), out),
+            },
+            (QueryKind::Raw(_), _) => {
+                return fail(query.query, failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"), out);
+            }
+        };
+        self.calls.request(proc, method, &params.to_string(), Call::Query(query), out);
+    }
+}
+
+/// Answers with what the agent said.
+pub(super) fn answer(query: Query, result: Result<&Value, &Value>, out: &mut Vec<Action>) {
+    let answer = match (result, query.kind) {
+        (Err(error), _) => QueryResult::Failed(refusal(error)),
+        (Ok(result), QueryKind::Health) => health(result),
+        (Ok(result), QueryKind::Models) => QueryResult::Models(result.list("data").iter().filter_map(model).collect()),
+        (Ok(result), QueryKind::Sessions) => QueryResult::Sessions(result.list("data").iter().filter_map(session).collect()),
+        (Ok(_), _) => QueryResult::Done,
+    };
+    out.push(Action::QueryAnswer(QueryAnswer { query: query.query, answer }));
+}
+
+pub(super) fn fail(query: u32, failure: Failure, out: &mut Vec<Action>) {
+    out.push(Action::QueryAnswer(QueryAnswer { query, answer: QueryResult::Failed(failure) }));
+}
+
+fn failure(kind: FailureKind, message: &str) -> Failure {
+    Failure { kind, message: message.to_owned(), retry_after_ms: None }
+}
+
+/// It answers at all, and is signed in where its model provider wants that.
+fn health(account: &Value) -> QueryResult {
+    match account["account"].text("type") {
+        Some(kind) => QueryResult::Health(format!("Codex answers, signed in ({kind})")),
+        None if account.is_true("requiresOpenaiAuth") => {
+            QueryResult::Failed(failure(FailureKind::Authentication, "Codex answers, but is not signed in: run `codex login`"))
+        }
+        None => QueryResult::Health("Codex answers; its model provider needs no sign-in".to_owned()),
+    }
+}
+
+fn model(told: &Value) -> Option<Model> {
+    let id = told.text("model").or_else(|| told.text("id"))?.to_owned();
+    let efforts = told.list("supportedReasoningEfforts").iter().filter_map(|effort| effort.text("reasoningEffort"));
+    Some(Model { label: told.text("displayName").unwrap_or(&id).to_owned(), efforts: efforts.map(str::to_owned).collect(), id })
+}
+
+fn session(told: &Value) -> Option<SessionInfo> {
+    let title = told.text("name").or_else(|| told.text("preview")).map(|title| one_line(title, 80));
+    Some(SessionInfo {
+        native_id: told.text("id")?.to_owned(),
+        title: title.filter(|title| !title.is_empty()),
+        cwd: told.text("cwd").map(str::to_owned),
+        updated: told.number("updatedAt").map(rfc3339),
+    })
+}
+
+/// Seconds since 1970 as RFC 3339. The date by Howard Hinnant's `civil_from_days`, whose years begin in March.
+#[allow(clippy::cast_possible_truncation)] // `as` saturates, and the year fits
+fn rfc3339(seconds: f64) -> String {
+    let seconds = (seconds.clamp(0.0, 253_402_300_799.0)) as i64;
+    let (day, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (year, month) = (year_of_era + era * 400 + i64::from(month >= 10), if month < 10 { month + 3 } else { month - 9 });
+    format!("{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (seconds, time) in [
+            (0.0, "1970-01-01T00:00:00Z"),
+            (951_782_400.0, "2000-02-29T00:00:00Z"),
+            (1_795_294_413.0, "2026-11-21T20:53:33Z"),
+            (4_107_542_399.5, "2100-02-28T23:59:59Z"),
+            (-5.0, "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(seconds), time);
+        }
+    }
+}

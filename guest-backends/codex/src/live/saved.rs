@@ -1,0 +1,63 @@
+//! The state of an idle link, as JSON, for a newer generation: the process goes on and takes no second `initialize`.
+
+use aetheel_backend_sdk::json::{self, Value};
+use serde_json::json;
+
+use super::asks::Asks;
+use super::session::{Session, Thread};
+use super::wire::{InForce, Policy};
+use super::{Agent, Live};
+use crate::native_id::NativeId;
+
+/// Raised when the form changes.
+const FORM: u32 = 1;
+
+impl Live {
+    /// None: it is not idle, or there is nothing to take over.
+    pub(super) fn saved(&self) -> Option<String> {
+        let Agent::Ready(proc) = self.agent else { return None };
+        let idle = self.calls.open().next().is_none() && self.asks.is_empty() && self.waiting.is_empty();
+        if !idle || self.sessions.values().any(|session| session.turn.is_some()) {
+            return None;
+        }
+        let threads = self.sessions.iter().filter_map(|(key, session)| Some((key, session.thread.as_ref()?)));
+        let sessions: Vec<serde_json::Value> = threads
+            .map(|(key, thread)| {
+                let InForce { policy, cwd, model, effort, plan } = &thread.in_force;
+                json!({
+                    "session": key, "id": thread.id.to_string(), "reported": thread.reported, "approval": policy.approval, "sandbox": policy.sandbox,
+                    "cwd": cwd, "model": model, "effort": effort, "plan": plan, "own-model": thread.model, "own-effort": thread.effort,
+                })
+            })
+            .collect();
+        Some(json!({ "form": FORM, "proc": proc, "procs": self.procs, "asks": self.asks.keys(), "sessions": sessions }).to_string())
+    }
+
+    pub(super) fn restored(state: &str) -> Option<Self> {
+        let state = json::parse(state).ok()?;
+        if state.count("form") != Some(FORM) {
+            return None;
+        }
+        let sessions = state.list("sessions").iter();
+        Some(Self {
+            agent: Agent::Ready(state.count("proc")?),
+            procs: state.count("procs")?,
+            asks: Asks::from_key(state.count("asks")?),
+            sessions: sessions.map(|saved| Some((saved.count("session")?, session(saved)?))).collect::<Option<_>>()?,
+            ..Self::default()
+        })
+    }
+}
+
+fn session(saved: &Value) -> Option<Session> {
+    let text = |key: &str| saved.text(key).map(str::to_owned);
+    let in_force = InForce {
+        policy: Policy::named(saved.text("approval")?, saved.text("sandbox")?)?,
+        cwd: text("cwd")?,
+        model: text("model"),
+        effort: text("effort"),
+        plan: saved["plan"].as_bool(),
+    };
+    let id = NativeId::parse(saved.text("id")?)?;
+    Some(Session::with(Thread { id, reported: text("reported")?, in_force, model: text("own-model"), effort: text("own-effort") }))
+}

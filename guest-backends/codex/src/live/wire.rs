@@ -1,0 +1,151 @@
+//! What goes to `codex app-server`: settings, prompts and the threads they are for, in its words.
+
+use aetheel_backend_sdk::wit::{Action, Chunk, Mode, Part, Safety, Settings, Write};
+use serde_json::{Map, Value, json};
+
+use crate::prompt;
+
+/// Stands around the number of a blob in a line that is not cut into chunks yet. JSON texts never hold it: what people
+/// write has it as `\u0001`.
+const BLOB: char = '\u{1}';
+
+/// Who may do what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(crate) approval: &'static str,
+    pub(crate) sandbox: &'static str,
+}
+
+impl Policy {
+    /// `untrusted` asks before every command that does more than look, and before every change of a file; `on-request`
+    /// asks when the sandbox is in the way. What cannot be asked in `plan` cannot be allowed by mistake either.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let (approval, sandbox) = match (settings.mode, settings.safety) {
+            (Mode::Plan, _) => ("never", "read-only"),
+            (Mode::Build, Safety::Default) => ("untrusted", "workspace-write"),
+            (Mode::Build, Safety::Edit) => ("on-request", "workspace-write"),
+            (Mode::Build, Safety::Danger) => ("never", "danger-full-access"),
+        };
+        Self { approval, sandbox }
+    }
+
+    /// Finds one by the words it was saved with.
+    pub(crate) fn named(approval: &str, sandbox: &str) -> Option<Self> {
+        let all =
+            [("never", "read-only"), ("untrusted", "workspace-write"), ("on-request", "workspace-write"), ("never", "danger-full-access")];
+        all.into_iter().find(|known| *known == (approval, sandbox)).map(|(approval, sandbox)| Self { approval, sandbox })
+    }
+
+    /// The sandbox as a turn changes it; threads take its name.
+    fn sandbox_policy(self) -> Value {
+        match self.sandbox {
+            "danger-full-access" => json!({ "type": "dangerFullAccess" }),
+            "read-only" => json!({ "type": "readOnly", "networkAccess": false }),
+            _ => json!({
+                "type": "workspaceWrite", "writableRoots": [], "networkAccess": false, "excludeTmpdirEnvVar": false, "excludeSlashTmp": false
+            }),
+        }
+    }
+}
+
+/// What a thread goes by: as it was opened, and as turns changed it since. Changes last.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct InForce {
+    pub(crate) policy: Policy,
+    pub(crate) cwd: String,
+    pub(crate) model: Option<String>,
+    pub(crate) effort: Option<String>,
+    /// None: a resumed thread may still be in the mode it was left in.
+    pub(crate) plan: Option<bool>,
+}
+
+impl InForce {
+    pub(crate) fn of(settings: &Settings, cwd: &str) -> Self {
+        Self {
+            policy: Policy::of(settings),
+            cwd: cwd.to_owned(),
+            model: settings.model.clone(),
+            effort: settings.effort.clone(),
+            plan: Some(settings.mode == Mode::Plan),
+        }
+    }
+}
+
+/// Parameters that open a thread: `thread/start`, and with an id `thread/resume` and `thread/fork`.
+pub(crate) fn open(settings: &Settings, cwd: &str, thread: Option<&str>) -> Value {
+    let policy = Policy::of(settings);
+    let mut params = json!({ "cwd": cwd, "approvalPolicy": policy.approval, "sandbox": policy.sandbox });
+    let (text, _) = prompt::instructions(settings);
+    match thread {
+        Some(thread) => {
+            params["threadId"] = json!(thread);
+            params["excludeTurns"] = json!(true);
+        }
+        None if !text.is_empty() => params["developerInstructions"] = json!(text),
+        None => {}
+    }
+    params
+}
+
+/// Parameters of `turn/start`: the prompt, and what the thread has to go by from now on. `model` and `effort` are the
+/// thread's own, for going back to them.
+pub(crate) fn begin(thread: &str, now: &InForce, wanted: &InForce, own: (Option<&str>, Option<&str>), input: &str) -> String {
+    let mut params = Map::new();
+    params.insert("threadId".to_owned(), json!(thread));
+    if wanted.policy != now.policy {
+        params.insert("approvalPolicy".to_owned(), json!(wanted.policy.approval));
+        params.insert("sandboxPolicy".to_owned(), wanted.policy.sandbox_policy());
+    }
+    if wanted.cwd != now.cwd {
+        params.insert("cwd".to_owned(), json!(wanted.cwd));
+    }
+    let model = wanted.model.as_deref().or(own.0);
+    let effort = wanted.effort.as_deref().or(own.1);
+    if wanted.model != now.model {
+        params.insert("model".to_owned(), json!(model));
+    }
+    if wanted.effort != now.effort {
+        params.insert("effort".to_owned(), json!(effort));
+    }
+    if wanted.plan != now.plan
+        && let (Some(plan), Some(model)) = (wanted.plan, model)
+    {
+        let settings = json!({ "model": model, "reasoning_effort": effort, "developer_instructions": null });
+        params.insert("collaborationMode".to_owned(), json!({ "mode": if plan { "plan" } else { "default" }, "settings": settings }));
+    }
+    let params = Value::Object(params).to_string();
+    // The input may hold places of blobs, which JSON could not.
+    format!("{},\"input\":{input}}}", params.strip_suffix('}').expect("an object ends so"))
+}
+
+/// Returns a prompt as JSON, with the places of its images, after a text that goes before it.
+pub(crate) fn input(before: Option<&str>, parts: &[Part]) -> String {
+    let text = |text: &str| json!({ "type": "text", "text": text, "text_elements": [] }).to_string();
+    let mut items: Vec<String> = before.map(text).into_iter().collect();
+    for part in parts {
+        items.push(match part {
+            Part::Image(image) => {
+                let url = json!(format!("data:{};base64,", image.media_type)).to_string();
+                let url = url.strip_suffix('"').expect("a JSON string ends so");
+                format!("{{\"type\":\"image\",\"url\":{url}{BLOB}{}{BLOB}\"}}", image.blob)
+            }
+            part => text(&prompt::text(part)),
+        });
+    }
+    format!("[{}]", items.join(","))
+}
+
+/// Puts the bytes of blobs where a line that was just written has their places.
+pub(crate) fn fill_blobs(out: &mut [Action]) {
+    let Some(Action::Write(Write { body, .. })) = out.last_mut() else { return };
+    let [Chunk::Text(line)] = &body[..] else { return };
+    if line.contains(BLOB) {
+        let pieces = line.split(BLOB).enumerate();
+        *body = pieces
+            .map(|(at, piece)| match piece.parse() {
+                Ok(blob) if at % 2 == 1 => Chunk::Base64(blob),
+                _ => Chunk::Text(piece.to_owned()),
+            })
+            .collect();
+    }
+}

@@ -1,0 +1,186 @@
+//! `codex exec --json`: one process, one turn.
+//!
+//! The prompt goes in on stdin, named by `-`. The system prompt of a new thread is an argument (`-c
+//! developer_instructions=`), because Codex 0.169.0 takes one from nowhere else but its own folder; one that is too long for
+//! that, and changes of it, go in front of the prompt.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::one_shot::{Agent, TurnResult, spawn};
+use aetheel_backend_sdk::wit::{
+    Chunk, Failure, FailureKind, Level, Line, Mode, Outcome, Pipe, Safety, Settings, Spawn, StartTurn, Value as Argument,
+};
+
+use crate::native_id::NativeId;
+use crate::story::{Life, Story};
+use crate::tokens::Tokens;
+use crate::{failure, prompt};
+
+/// What an argument may have, less than the kernel takes (131,071 bytes).
+const ARGUMENT_BYTES: usize = 120_000;
+
+/// A turn of `codex exec`.
+#[derive(Debug, Default)]
+pub struct Once {
+    story: Story,
+    /// The thread that was asked for, and whether a copy of it was.
+    requested: Option<(NativeId, bool)>,
+    /// The thread there is.
+    thread: Option<NativeId>,
+    told: u64,
+    model: Option<String>,
+    error: Option<String>,
+}
+
+impl Agent for Once {
+    fn describe() -> String {
+        include_str!("descriptor.json").to_owned()
+    }
+
+    fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
+        prompt::check(&start.parts)?;
+        if let Some(id) = &start.native_id {
+            // Codex begins a new thread for what is no UUID, without a word.
+            let Some(id) = NativeId::parse(id) else {
+                let message = "the session id is not one of Codex".to_owned();
+                return Err(Failure { kind: FailureKind::SessionUnknown, message, retry_after_ms: None });
+            };
+            self.requested = Some((id, start.fork));
+        }
+        let settings = &start.settings;
+        let (text, told) = prompt::instructions(settings);
+        self.told = told;
+        self.model.clone_from(&settings.model);
+        let mut arguments = vec!["exec".to_owned()];
+        // Below `danger` the sandbox decides, and nobody is asked. `resume` and `fork` do not know the flag.
+        let sandbox = sandbox(settings);
+        arguments.extend(sandbox.iter().flat_map(|sandbox| ["-s".to_owned(), (*sandbox).to_owned()]));
+        match &self.requested {
+            Some((_, true)) => arguments.push("fork".to_owned()),
+            Some(_) => arguments.push("resume".to_owned()),
+            None => {}
+        }
+        arguments.extend(["--json", "--skip-git-repo-check"].map(str::to_owned));
+        if sandbox.is_none() {
+            arguments.push("--dangerously-bypass-approvals-and-sandbox".to_owned());
+        }
+        if let Some(model) = &settings.model {
+            arguments.extend(["-m".to_owned(), model.clone()]);
+        }
+        match &settings.effort {
+            Some(effort) if effort.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+                arguments.extend(["-c".to_owned(), format!("model_reasoning_effort={effort}")]);
+            }
+            Some(effort) => emit.diagnostic(Level::Warn, format!("Codex has no effort {effort:?}: left at its default")),
+            None => {}
+        }
+        let mut stdin: Vec<String> = start.parts.iter().map(prompt::text).collect();
+        match &self.requested {
+            None => {
+                let option = format!("developer_instructions={}", toml(text));
+                if option.len() > ARGUMENT_BYTES {
+                    stdin.splice(0..0, prompt::change(settings, None));
+                } else if !text.is_empty() {
+                    arguments.extend(["-c".to_owned(), option]);
+                }
+            }
+            Some((id, _)) => drop(stdin.splice(0..0, prompt::change(settings, id.told))),
+        }
+        arguments.push("--".to_owned());
+        arguments.extend(self.requested.iter().map(|(id, _)| id.thread.clone()));
+        arguments.push("-".to_owned());
+        Ok(spawn("codex", arguments.into_iter().map(Argument::Text), vec![Chunk::Text(stdin.join("\n\n"))]))
+    }
+
+    fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
+        // Log lines; the end of it is told at the exit.
+        if line.pipe == Pipe::Stderr || line.text.trim().is_empty() {
+            return None;
+        }
+        let Some(said) = json::parse(&line.text).ok().filter(|said| said.as_object().is_some()) else {
+            let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
+            emit.unrecognised(what, None, &line.text);
+            return None;
+        };
+        match said.text("type") {
+            Some("thread.started") => self.thread(said.text("thread_id").unwrap_or_default(), emit),
+            Some("turn.started") => {}
+            Some("item.started") => drop(self.story.item(&said["item"], Life::Started, emit)),
+            Some("item.updated") => drop(self.story.item(&said["item"], Life::Updated, emit)),
+            Some("item.completed") => drop(self.story.item(&said["item"], Life::Completed, emit)),
+            Some("error") => {
+                let message = said.text("message").unwrap_or_default();
+                match failure::retry(message) {
+                    Some(kind) => emit.retry(kind, message, None),
+                    None => self.error = Some(message.to_owned()),
+                }
+            }
+            Some("turn.completed") => return Some(self.completed(&said["usage"], emit)),
+            Some("turn.failed") => {
+                self.story.end(emit);
+                let told = said["error"].text("message").map(str::to_owned);
+                let message = told.or_else(|| self.error.clone()).unwrap_or_else(|| "the turn failed".to_owned());
+                return Some(TurnResult { outcome: failure::outcome(&message, &Value::Null), text: None, usage: None });
+            }
+            Some(kind) => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), &line.text),
+            None => emit.unrecognised("line without a type", Some("type".to_owned()), &line.text),
+        }
+        None
+    }
+
+    fn failure(&mut self, stderr: &str) -> Failure {
+        let said: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("Reading ")).collect();
+        let message = self.error.clone().unwrap_or_else(|| said.join("\n"));
+        failure::failure(message.trim_start_matches("Error: "), &Value::Null)
+    }
+}
+
+impl Once {
+    fn thread(&mut self, thread: &str, emit: &mut Emit) {
+        if thread.is_empty() || self.thread.is_some() {
+            return;
+        }
+        if let Some((requested, false)) = &self.requested
+            && requested.thread != thread
+        {
+            emit.notice("Codex could not continue the conversation and began a new one.");
+            self.requested = None;
+        }
+        let spent = self.requested.as_ref().and_then(|(id, _)| id.spent);
+        let id = NativeId { thread: thread.to_owned(), told: Some(self.told), spent };
+        emit.session_ready(id.to_string(), self.model.clone());
+        self.thread = Some(id);
+    }
+
+    /// Codex tells the sums of the whole thread. Where those before the turn are not known, what it used is not either.
+    fn completed(&mut self, sums: &Value, emit: &mut Emit) -> TurnResult {
+        self.story.end(emit);
+        let sums = Tokens::read(sums);
+        let before = match &self.requested {
+            Some((id, _)) => id.spent,
+            None => Some(Tokens::default()),
+        };
+        if let Some(id) = &mut self.thread
+            && id.spent != Some(sums)
+        {
+            id.spent = Some(sums);
+            emit.session_ready(id.to_string(), self.model.clone());
+        }
+        let usage = before.and_then(|before| sums.since(before)).map(Tokens::usage);
+        TurnResult { outcome: Outcome::Completed, text: self.story.answer.last(), usage }
+    }
+}
+
+/// None: no sandbox at all.
+fn sandbox(settings: &Settings) -> Option<&'static str> {
+    match (settings.mode, settings.safety) {
+        (Mode::Plan, _) | (Mode::Build, Safety::Default) => Some("read-only"),
+        (Mode::Build, Safety::Edit) => Some("workspace-write"),
+        (Mode::Build, Safety::Danger) => None,
+    }
+}
+
+/// A TOML string: as in JSON, but for one character.
+fn toml(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}

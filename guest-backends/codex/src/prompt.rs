@@ -1,0 +1,66 @@
+//! What goes to the model: the prompt, and changes of the system prompt.
+//!
+//! Codex keeps the `developer_instructions` of a thread's first turn for good and ignores later ones (seen in 0.169.0). A
+//! system prompt that changed, as memory does all the time, goes in front of the prompt instead, once.
+
+use aetheel_backend_sdk::wit::{Failure, FailureKind, Part, Settings};
+
+use crate::native_id::hash;
+
+/// Returns the system prompt to be told, and its hash.
+pub(crate) fn instructions(settings: &Settings) -> (&str, u64) {
+    let text = settings.system_prompt.as_deref().unwrap_or_default();
+    (text, hash(text))
+}
+
+/// Returns what tells a thread of its system prompt, where that is not what it was told last. `told` is none when that is
+/// not known.
+pub(crate) fn change(settings: &Settings, told: Option<u64>) -> Option<String> {
+    match (instructions(settings), told) {
+        ((_, wanted), Some(told)) if wanted == told => None,
+        (("", _), None) => None,
+        (("", _), Some(_)) => {
+            Some("<developer_instructions>\nAll earlier developer instructions are void.\n</developer_instructions>".to_owned())
+        }
+        ((text, _), _) => Some(format!(
+            "<developer_instructions>\nThese replace all earlier developer instructions.\n\n{text}\n</developer_instructions>"
+        )),
+    }
+}
+
+/// Returns the line that stands for a file in a prompt, see `start-turn.parts`.
+pub(crate) fn text(part: &Part) -> String {
+    match part {
+        Part::Text(text) => text.clone(),
+        Part::Image(file) | Part::File(file) => {
+            format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+        }
+    }
+}
+
+/// Refuses a prompt with nothing in it: `exec` exits with an error for it, `app-server` asks the model nothing.
+pub(crate) fn check(parts: &[Part]) -> Result<(), Failure> {
+    let blank = parts.iter().all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()));
+    if blank {
+        return Err(Failure { kind: FailureKind::BadRequest, message: "the prompt is empty".to_owned(), retry_after_ms: None });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_backend_sdk::fixture::start;
+
+    #[test]
+    fn a_system_prompt_is_told_when_it_is_not_what_was_told_last() {
+        let with = |text: Option<&str>| Settings { system_prompt: text.map(str::to_owned), ..start("").settings };
+        let told = |text| instructions(&with(text)).1;
+        assert_eq!(change(&with(Some("a")), Some(told(Some("a")))), None);
+        assert_eq!(change(&with(None), Some(told(None))), None);
+        assert_eq!(change(&with(None), None), None, "nothing to tell a thread of which nothing is known");
+        assert!(change(&with(Some("b")), Some(told(Some("a")))).is_some_and(|text| text.contains("\nb\n")));
+        assert!(change(&with(Some("b")), None).is_some_and(|text| text.contains("\nb\n")));
+        assert!(change(&with(None), Some(told(Some("a")))).is_some_and(|text| text.contains("void")));
+    }
+}
