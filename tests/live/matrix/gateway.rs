@@ -146,7 +146,13 @@ impl Cell {
             gateway.recorder.flush();
             aftermath.read(&gateway.recordings);
         }
-        let left = super::super::gateway::marked(rustix::process::getpid());
+        // The kernel takes a moment to clear away what was killed.
+        let begun = std::time::Instant::now();
+        let mut left = super::super::gateway::marked(rustix::process::getpid());
+        while !left.is_empty() && begun.elapsed() < Duration::from_secs(2) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            left = super::super::gateway::marked(rustix::process::getpid());
+        }
         if !left.is_empty() {
             aftermath.faults.push(format!("processes of runs are left: {left:?}"));
         }

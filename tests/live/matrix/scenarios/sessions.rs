@@ -47,10 +47,11 @@ fn session_in(sessions: &str) -> Option<String> {
     rest.split_once('`').map(|(id, _)| id.to_owned())
 }
 
-/// Another id of the same form.
+/// Another id of the same form; a backend may keep notes of its own behind the first dot.
 fn like(id: &str) -> String {
-    let keep = id.len() - 8;
-    let changed = |(index, c): (usize, char)| if index >= keep && c.is_ascii_alphanumeric() { '0' } else { c };
+    let end = id.find('.').unwrap_or(id.len());
+    let keep = end - 8;
+    let changed = |(index, c): (usize, char)| if (keep..end).contains(&index) && c.is_ascii_alphanumeric() { '0' } else { c };
     id.chars().enumerate().map(changed).collect()
 }
 

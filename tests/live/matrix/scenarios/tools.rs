@@ -4,7 +4,7 @@ use aetheel::agent::ToolStatus;
 
 use super::super::gateway::{Cell, Wishes};
 use super::{Script, open};
-use crate::support::model_server::{Intent, Reply};
+use crate::support::model_server::{Intent, ModelServer, Reply};
 
 pub(super) async fn one(cell: Cell) {
     let work = Reply::text("Working.").then_does("call_1", Intent::shell("echo output-of-the-tool | tee made.txt"));
@@ -23,7 +23,7 @@ pub(super) async fn one(cell: Cell) {
 pub(super) async fn several(cell: Cell) {
     let names = std::sync::Arc::new(std::sync::OnceLock::<(String, String)>::new());
     let told = names.clone();
-    let model = crate::support::model_server::ModelServer::answering(move |request| {
+    let model = ModelServer::answering(move |request| {
         let (written, read) = told.get().expect("set before the first prompt");
         match request.tool_results().len() {
             0 => Reply::does("call_1", Intent::write(written, "one\ntwo\n")).then_does("call_2", Intent::shell("echo three")),
@@ -58,8 +58,15 @@ pub(super) async fn allowed(cell: Cell) {
 }
 
 pub(super) async fn limit(cell: Cell) {
-    let endless = Reply::text("Looking.").then_does("call_1", Intent::shell("true"));
-    let model = Script::default().on("Go on for ever.", [endless]).on("Again", [Reply::text("ok")]).serve().await;
+    let mut round = 0;
+    let model = ModelServer::answering(move |request| {
+        if request.prompts().last().is_some_and(|prompt| prompt.contains("Again")) {
+            return Reply::text("ok");
+        }
+        round += 1;
+        Reply::text("Looking.").then_does(&format!("call_{round}"), Intent::shell("true"))
+    });
+    let model = model.await;
     let gateway = cell.open(model, Wishes { max_turns: 2, ..Wishes::default() }).await;
     gateway.talk("Go on for ever.").await.fails("limit");
     let rounds = gateway.model.requests().len();
