@@ -140,6 +140,28 @@ async fn a_stopped_turn_leaves_its_agent_warm() {
 }
 
 #[tokio::test]
+async fn a_warm_agent_that_says_nothing_is_not_waited_for_longer_than_any_other() {
+    let bench = Bench::new(
+        "session",
+        |host| host.query_timeout = Duration::from_millis(200),
+        |agent, opened| async move {
+            let mut sitting = Sitting::new(agent, &opened);
+            while let Some(told) = sitting.told().await {
+                match told {
+                    Told::Prompt { session, turn, text } if text == "one" => sitting.answer(&session, &turn, &text).await,
+                    Told::Prompt { .. } => {}
+                    Told::Other(what) if what == "Terminate" => return sitting.agent.exit(Exit::Signal(15), "").await,
+                    Told::Other(_) => {}
+                }
+            }
+        },
+    );
+    let first = bench.turn(7, None, "one").await;
+    assert_eq!(bench.turn(7, Some(native(&first)), "silence").await.ending, Ending::TimedOut);
+    assert_eq!(bench.launches(), 1);
+}
+
+#[tokio::test]
 async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_has_another() {
     let bench = Bench::new(
         "session",
@@ -317,6 +339,7 @@ async fn closing_ends_every_agent() {
     assert_eq!(bench.links.count(), 2);
     bench.links.close().await;
     assert_eq!(bench.links.count(), 0);
+    assert_eq!(bench.opened()[2..], ["left", "left"], "they were given the time to leave by themselves");
 }
 
 #[tokio::test]

@@ -255,5 +255,6 @@ pub async fn echoing(agent: Agent, opened: Arc<Mutex<Vec<String>>>) {
             Told::Other(other) => panic!("told {other:?}"),
         }
     }
+    opened.lock().unwrap().push("left".to_owned());
     sitting.agent.exit(Exit::Code(0), "").await;
 }

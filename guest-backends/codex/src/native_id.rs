@@ -1,8 +1,8 @@
 //! The id of a session: Codex' thread id, and beside it what Codex does not tell a later process.
 //!
-//! `<thread>[.s<hash>][.u<input>-<cached>-<output>-<reasoning>]`, for example
+//! `<thread>[.p][.s<hash>][.u<input>-<cached>-<output>-<reasoning>]`, for example
 //! `01a1ffe4-4d56-7702-a732-f4a42b6d7070.s5f3a9c21bd3e0a11.u1040-200-5-0`: which system prompt the thread was told last,
-//! because Codex keeps that of the first turn for good, and the sums of tokens, because `codex exec resume` tells those of
+//! because Codex keeps that of the first turn for good, whether the thread was left in the mode for planning, and the sums of tokens, because `codex exec resume` tells those of
 //! the whole thread. A bare thread id is as good; nothing is known of it then.
 
 use crate::tokens::Tokens;
@@ -12,6 +12,8 @@ use crate::tokens::Tokens;
 pub(crate) struct NativeId {
     /// Codex' own id.
     pub(crate) thread: String,
+    /// It was left in the mode for planning.
+    pub(crate) plan: bool,
     /// Hash of the system prompt told last, see [`hash`].
     pub(crate) told: Option<u64>,
     /// Tokens of all turns so far.
@@ -21,7 +23,7 @@ pub(crate) struct NativeId {
 impl NativeId {
     /// A thread of which nothing else is known.
     pub(crate) fn bare(thread: &str) -> Self {
-        Self { thread: thread.to_owned(), told: None, spent: None }
+        Self { thread: thread.to_owned(), plan: false, told: None, spent: None }
     }
 
     /// Takes an id apart. None: it is not one of Codex, which would begin a new thread for it without a word.
@@ -30,6 +32,7 @@ impl NativeId {
         let mut parsed = Self::bare(pieces.next().filter(|thread| is_uuid(thread))?);
         for piece in pieces {
             match piece.split_at_checked(1)? {
+                ("p", "") => parsed.plan = true,
                 ("s", hash) => parsed.told = Some(u64::from_str_radix(hash, 16).ok()?),
                 ("u", counts) => {
                     let counts: Vec<u32> = counts.split('-').map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -46,6 +49,9 @@ impl NativeId {
 impl std::fmt::Display for NativeId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.thread)?;
+        if self.plan {
+            f.write_str(".p")?;
+        }
         if let Some(told) = self.told {
             write!(f, ".s{told:016x}")?;
         }
@@ -76,7 +82,7 @@ mod tests {
     fn an_id_goes_and_comes_back_and_fits_the_contract() {
         let most = Tokens { input: u32::MAX, cached: u32::MAX, output: u32::MAX, reasoning: u32::MAX };
         for (told, spent) in [(None, None), (Some(0), None), (None, Some(Tokens::default())), (Some(hash("be kind")), Some(most))] {
-            let id = NativeId { told, spent, ..NativeId::bare(THREAD) };
+            let id = NativeId { told, spent, plan: told.is_some(), ..NativeId::bare(THREAD) };
             assert_eq!(NativeId::parse(&id.to_string()), Some(id.clone()));
             assert!(id.to_string().len() <= 128, "{id}");
         }

@@ -146,8 +146,8 @@ impl Once {
             emit.notice("Codex could not continue the conversation and began a new one.");
             self.requested = None;
         }
-        let spent = self.requested.as_ref().and_then(|(id, _)| id.spent);
-        let id = NativeId { thread: thread.to_owned(), told: Some(self.told), spent };
+        let before = self.requested.as_ref().map_or_else(|| NativeId::bare(thread), |(id, _)| id.clone());
+        let id = NativeId { thread: thread.to_owned(), told: Some(self.told), ..before };
         emit.session_ready(id.to_string(), self.model.clone());
         self.thread = Some(id);
     }

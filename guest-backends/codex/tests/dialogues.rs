@@ -66,6 +66,7 @@ fn a_thread_is_opened_with_what_the_safety_level_and_mode_mean() {
         start.settings.model = Some("gpt-x".to_owned());
         start.settings.effort = Some("high".to_owned());
         play.start(start).until(is_done);
+        assert!(play.actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.model.as_deref() == Some("gpt-x"))));
         let params = &play.written_with("thread/start")[0]["params"];
         assert_eq!(
             params,
@@ -101,9 +102,15 @@ fn settings_that_differ_from_the_last_turn_are_in_force_from_this_one_on() {
     let input = params["input"].as_array().unwrap();
     assert_eq!(input.len(), 2, "the changed system prompt goes before the prompt: {input:?}");
     assert!(input[0]["text"].as_str().unwrap().contains("\nTwo.\n"));
+    assert_eq!(params.get("collaborationMode"), None);
     let told = ids(&play.actions);
     assert!(told.len() == 2 && told[0] != told[1], "the id remembers what was told: {told:?}");
+    second.settings.effort = None;
     play.start(StartTurn { turn: 3, ..second });
+    let default = json!({"mode": "default", "settings": {"model": "gpt-5.5", "reasoning_effort": null, "developer_instructions": null}});
+    let params = &play.written_with("turn/start")[2]["params"];
+    assert_eq!(params["collaborationMode"], default, "an effort that is taken back");
+    assert_eq!(params.get("effort"), None);
     assert_eq!(play.written_with("turn/start")[2]["params"]["input"].as_array().unwrap().len(), 1, "and is not told twice");
 }
 
@@ -134,6 +141,58 @@ fn a_resumed_thread_is_told_only_what_it_does_not_know() {
         play.start(start).until(is_done);
         assert_eq!(play.written_with("turn/start")[0]["params"]["input"].as_array().unwrap().len(), items, "{system_prompt}");
     }
+}
+
+#[test]
+fn a_thread_that_was_left_planning_is_told_to_go_back_to_work() {
+    let mut planned = play("live-request-user-input");
+    let mut start = live("ask me");
+    start.settings.mode = Mode::Plan;
+    planned.start(start);
+    until_ask(&mut planned);
+    let id = ids(&planned.actions).pop().unwrap();
+    assert!(id.contains(".p."), "{id}");
+    let id = format!("{THREAD}{}", &id[36..]);
+    for (id, told) in [(id, true), (THREAD.to_owned(), false)] {
+        let mut play = play("live-resume");
+        play.start(StartTurn { native_id: Some(id), ..live("work") }).until(is_done);
+        let params = &play.written_with("turn/start")[0]["params"];
+        assert_eq!(params["collaborationMode"]["mode"] == "default", told, "{params}");
+    }
+}
+
+#[test]
+fn a_shortened_conversation_hears_its_instructions_again() {
+    let mut play = play("live-init-prompt-streaming");
+    let mut start = live("first");
+    start.settings.system_prompt = Some("Be kind.".to_owned());
+    play.start(start.clone());
+    until_done(&mut play);
+    play.command(query(1, Some(1), QueryKind::Compact));
+    assert_eq!(play.written_with("thread/compact/start")[0]["params"]["threadId"], THREAD);
+    let item = json!({"type": "contextCompaction", "id": "c"});
+    play.say(&json!({"method": "item/completed", "params": {"threadId": THREAD, "turnId": "t", "item": item}}).to_string());
+    let id = play.id_of("thread/compact/start").unwrap();
+    play.start(StartTurn { turn: 2, ..start }).say(&json!({"id": id.parse::<u32>().unwrap(), "result": {}}).to_string());
+    assert_eq!(play.written_with("turn/start").len(), 1, "it would be steered into the shortening");
+    play.command(query(2, Some(1), QueryKind::Compact));
+    play.say(&json!({"method": "turn/completed", "params": {"threadId": THREAD, "turn": {"id": "t", "status": "completed"}}}).to_string());
+    assert!(matches!(answers(&play.actions)[..], [QueryResult::Failed(_), QueryResult::Done]), "{:?}", answers(&play.actions));
+    let input = &play.written_with("turn/start")[1]["params"]["input"];
+    assert!(input[0]["text"].as_str().unwrap().contains("Be kind."), "{input}");
+}
+
+#[test]
+fn a_thread_that_cannot_be_shortened_goes_on_as_it_is() {
+    let mut play = play("live-init-prompt-streaming");
+    play.start(live("first"));
+    until_done(&mut play);
+    play.command(query(1, Some(1), QueryKind::Compact)).start(StartTurn { turn: 2, ..live("second") });
+    assert_eq!(play.written_with("turn/start").len(), 1);
+    let id: u32 = play.id_of("thread/compact/start").unwrap().parse().unwrap();
+    play.say(&json!({"id": id, "error": {"code": -32600, "message": "not now"}}).to_string());
+    assert!(matches!(answers(&play.actions)[..], [QueryResult::Failed(_)]));
+    assert_eq!(play.written_with("turn/start").len(), 2);
 }
 
 #[test]

@@ -283,6 +283,13 @@ fn dialogue(case: &str) -> Vec<Input> {
             let ask = until_ask(&mut play).ask;
             play.command(answer(ask, Decision::AllowOnce)).finish();
         }
+        "live-init-prompt-streaming" => {
+            play.start(live("x")).until(is_done);
+            play.command(query(1, Some(1), QueryKind::Compact)).command(query(2, None, QueryKind::Health));
+            let id: u32 = play.id_of("thread/compact/start").unwrap().parse().unwrap();
+            play.say(&json!({"id": id, "result": {}}).to_string());
+            play.start(StartTurn { turn: 2, ..live("y") }).finish();
+        }
         "live-interrupt-mid-tool" => {
             play.start(live("x")).until_host("turn/interrupt");
             play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 })).finish();

@@ -260,8 +260,7 @@ impl<B: Backend> Play<B> {
     /// Compares `inputs.jsonl` and `actions.jsonl` beside the dialogue with what was told and done, or writes them when
     /// `UPDATE_GOLDEN` is set. An input has the form `{"t": milliseconds, "in": …}` of recordings.
     pub fn check(&self) {
-        check_inputs(&self.folder, &self.inputs);
-        golden(&self.folder.join("actions.jsonl"), &self.actions.iter().map(crate::actions_json::json).collect::<Vec<_>>());
+        check(&self.folder, &self.inputs, &self.actions);
     }
 
     /// Plays one recorded line. Returns false when there is none left.
@@ -337,6 +336,13 @@ impl<B: Backend> Play<B> {
     fn proc(&self) -> u32 {
         *self.procs.front().expect("the backend has a process")
     }
+}
+
+/// Compares `inputs.jsonl` and `actions.jsonl` in a folder with what a backend was told and did, or writes them, see
+/// [`Play::check`].
+pub fn check(folder: &Path, inputs: &[TimedInput], actions: &[Action]) {
+    check_inputs(folder, inputs);
+    golden(&folder.join("actions.jsonl"), &actions.iter().map(crate::actions_json::json).collect::<Vec<_>>());
 }
 
 fn said(line: &str) -> Option<(f64, Said)> {

@@ -36,7 +36,7 @@ pub enum Message<'a, K> {
     Response(K, Result<&'a Value<'a>, &'a Value<'a>>),
     /// An answer to nothing we asked, or a second one.
     Stray(&'a Value<'a>),
-    /// The agent asks; answer with [`result`] or [`error`] and this id.
+    /// The agent asks; answer with [`Calls::result`] or [`Calls::error`] and this id.
     Request(String, &'a str, &'a Value<'a>),
     /// The agent tells.
     Notification(&'a str, &'a Value<'a>),

@@ -143,6 +143,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
 
 impl Task {
     async fn run(&mut self, asked: &mut mpsc::UnboundedReceiver<Request>, came: &mut mpsc::Receiver<Input>) {
+        let mut reachable = true;
         loop {
             if !self.inputs.is_empty() && self.guest.is_some() {
                 self.tell().await;
@@ -155,7 +156,7 @@ impl Task {
             self.unwaited = 0;
             let happening = tokio::select! {
                 happening = next_event(&mut self.processes) => happening,
-                request = asked.recv() => Happening::Asked(request),
+                request = asked.recv(), if reachable => Happening::Asked(request),
                 Some(input) = came.recv() => Happening::Net(input),
                 () = sleep_until(deadline) => Happening::Clock,
             };
@@ -163,8 +164,11 @@ impl Task {
                 Happening::Process(proc, Some(event)) => self.process_event(proc, event),
                 Happening::Process(proc, None) => self.exited(proc, Exit::Unknown, String::new()),
                 Happening::Asked(Some(request)) => self.asked(request).await,
-                // Nobody can reach it any more.
-                Happening::Asked(None) => return,
+                // Nobody can reach it any more: it leaves in order.
+                Happening::Asked(None) => {
+                    reachable = false;
+                    self.retire();
+                }
                 Happening::Net(input) => {
                     self.net_input(input);
                     while self.inputs.len() < BATCH
@@ -244,6 +248,8 @@ impl Task {
             return;
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
+        // It is taken: from here on its own clocks count.
+        let _ = reports.send(Report::Heard);
         self.recording.host(What::Turn { turn: id.clone(), event, lane: lane.to_string(), session: turn.session, key: turn.turn });
         self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
         self.turns.insert(turn.turn, Open { turn, id, reports, done: false });

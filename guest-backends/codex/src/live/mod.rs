@@ -1,6 +1,6 @@
 //! `codex app-server`: one process, a thread for every session.
 //!
-//! Owns the life of the process and of its threads ([`session`]), and whom a message of it is for ([`notice`], [`asks`],
+//! Owns the life of the process and of its threads ([`session`], [`turn`]), and whom a message of it is for ([`notice`], [`asks`],
 //! [`query`]). Newline-delimited JSON-RPC without the `jsonrpc` field; the process leaves when its stdin is closed, and
 //! refuses a second `initialize`, so that a newer generation takes its state over ([`saved`]).
 
@@ -9,6 +9,7 @@ mod notice;
 mod query;
 mod saved;
 mod session;
+mod turn;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,8 @@ use aetheel_backend_sdk::one_shot::spawn;
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
 use aetheel_backend_sdk::text::{SAMPLE_BYTES, head, stderr_summary};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Command, Diagnostic, Exit, Exited, Failure, FailureKind, Input, Level, Line, Outcome, Pipe, Query, Signal, Spawn, Stop,
-    TimedInput, Value as Argument,
+    Action, Answer, Command, Diagnostic, Exit, Exited, Failure, FailureKind, Input, Level, Line, Outcome, Pipe, Query, QueryKind, Signal,
+    Spawn, Stop, TimedInput, Value as Argument,
 };
 use serde_json::json;
 
@@ -205,7 +206,7 @@ impl Live {
             Call::Open(session, turn) => self.opened(session, turn, result, out),
             Call::Begin(session, turn, begun) => self.begun(session, turn, *begun, result, out),
             Call::Steer(message) => session::steered(message, result.is_ok(), out),
-            Call::Query(query) => query::answer(query, result, out),
+            Call::Query(query) => self.query_answered(query, result, out),
             Call::Note => {}
         }
     }
@@ -214,14 +215,18 @@ impl Live {
     fn down(&mut self, outcome: &Outcome, out: &mut Vec<Action>) {
         self.agent = Agent::Down;
         self.asks.clear();
+        let (Outcome::Failed(failure) | Outcome::Lost(failure)) = outcome else { return };
         for session in std::mem::take(&mut self.sessions).into_values() {
+            if let Some(query) = session.compacting {
+                query::fail(query, failure.clone(), out);
+            }
             session.end(outcome.clone(), out);
         }
-        let (Outcome::Failed(failure) | Outcome::Lost(failure)) = outcome else { return };
         for call in self.calls.clear() {
             match call {
                 Call::Steer(message) => session::steered(message, false, out),
-                Call::Query(query) => query::fail(query.query, failure.clone(), out),
+                // Of a thread that is being shortened it was said above.
+                Call::Query(query) if query.kind != QueryKind::Compact => query::fail(query.query, failure.clone(), out),
                 _ => {}
             }
         }

@@ -4,10 +4,9 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{Action, Diagnostic, EventKind, Failure, FailureKind, Level, Outcome};
 
 use super::Live;
-use super::session::{Stage, Turn};
+use super::turn::{Stage, Turn};
 use crate::failure;
-use crate::story::{Life, plan};
-use crate::tokens::Tokens;
+use crate::story::Life;
 use crate::tool;
 
 /// Notifications that say nothing a turn has not said or people would want to know.
@@ -123,6 +122,8 @@ impl Live {
             }
         } else if life == Life::Completed && tool::name(item) == "agent_message" {
             self.child_said(params, item.text("text").unwrap_or_default(), out);
+        } else if life == Life::Completed && tool::name(item) == "context_compaction" {
+            self.forget_told(params);
         }
     }
 
@@ -138,6 +139,10 @@ impl Live {
 
     fn completed(&mut self, params: &Value, out: &mut Vec<Action>) {
         let told = &params["turn"];
+        let running = self.turn_of(params).is_some_and(|turn| matches!(&turn.stage, Stage::Running(_) | Stage::Asked));
+        if !running {
+            return self.compacted(params, out);
+        }
         let Some(key) = self.session_of(params) else { return };
         let Some(session) = self.sessions.get_mut(&key) else { return };
         let ours = |turn: &mut Turn| matches!(&turn.stage, Stage::Running(id) if told.text("id") == Some(id));
@@ -177,57 +182,6 @@ impl Live {
             Some(turn) => turn.emit(out).notice(text),
             None => out.push(Action::Diagnostic(Diagnostic { level: Level::Warn, text: text.to_owned() })),
         }
-    }
-}
-
-impl Turn {
-    /// Takes in what is told of a running turn. Returns false for what it does not know.
-    fn told(&mut self, method: &str, params: &Value, out: &mut Vec<Action>) -> bool {
-        let mut emit = aetheel_backend_sdk::Emit::new(self.key, out);
-        let item = params.text("itemId").unwrap_or_default();
-        let delta = params.text("delta").unwrap_or_default();
-        match method {
-            "item/agentMessage/delta" | "item/plan/delta" => self.story.answer.more(item, false, delta, &mut emit),
-            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => self.story.answer.more(item, true, delta, &mut emit),
-            "item/reasoning/summaryPartAdded" => self.story.answer.paragraph(item, true, &mut emit),
-            "item/commandExecution/outputDelta" => self.story.output(item, delta, &mut emit),
-            "item/mcpToolCall/progress" => self.story.output(item, params.text("message").unwrap_or_default(), &mut emit),
-            "turn/plan/updated" => emit.plan(plan(params)),
-            "thread/tokenUsage/updated" => {
-                let told = &params["tokenUsage"];
-                let sums = Tokens::read(&told["total"]);
-                if self.sums.replace(sums) != Some(sums) {
-                    self.spent = self.spent.plus(Tokens::read(&told["last"]));
-                    let mut usage = self.spent.usage();
-                    usage.context_used = told["last"].count("totalTokens");
-                    usage.context_size = told.count("modelContextWindow");
-                    self.usage = Some(usage);
-                    emit.usage(usage);
-                }
-            }
-            "error" => {
-                let error = &params["error"];
-                let message = error.text("message").unwrap_or_default();
-                if params.is_true("willRetry") {
-                    let why = error.text("additionalDetails").unwrap_or_default();
-                    let told = if why.is_empty() { message.to_owned() } else { format!("{message}: {why}") };
-                    let kind = match failure::failure(why, &error["codexErrorInfo"]).kind {
-                        FailureKind::Other => FailureKind::Overloaded,
-                        kind => kind,
-                    };
-                    // What it said so far it will say again.
-                    self.story.answer.withdraw(&mut emit);
-                    emit.retry(kind, told, None);
-                } else {
-                    self.error = Some((message.to_owned(), error["codexErrorInfo"].to_static()));
-                }
-            }
-            "model/rerouted" => {
-                emit.notice(format!("The model was changed to {} by its service.", params.text("toModel").unwrap_or("another")));
-            }
-            _ => return false,
-        }
-        true
     }
 }
 

@@ -15,12 +15,19 @@ impl Live {
     /// Asks the agent; it is ready.
     pub(super) fn ask(&mut self, query: Query, out: &mut Vec<Action>) {
         let Agent::Ready(proc) = self.agent else { return };
+        let busy = query
+            .session
+            .and_then(|key| self.sessions.get(&key))
+            .is_some_and(|session| session.turn.is_some() || session.compacting.is_some());
         let thread = query.session.and_then(|session| Some(self.sessions.get(&session)?.thread.as_ref()?.id.thread.clone()));
         let (method, params) = match (&query.kind, thread) {
             (QueryKind::Health, _) => ("account/read", json!({ "refreshToken": false })),
             (QueryKind::Models, _) => ("model/list", json!({})),
             (QueryKind::Sessions, _) => ("thread/list", json!({ "limit": SESSIONS })),
             (QueryKind::Rename(name), Some(thread)) => ("thread/name/set", json!({ "threadId": thread, "name": name })),
+            (QueryKind::Compact, Some(_)) if busy => {
+                return fail(query.query, failure(FailureKind::Other, "the session is at work: try again after its turn"), out);
+            }
             (QueryKind::Compact, Some(thread)) => ("thread/compact/start", json!({ "threadId": thread })),
             (QueryKind::Rename(_) | QueryKind::Compact, None) => {
                 return fail(query.query, failure(FailureKind::SessionUnknown, "the session has no thread on this link yet"), out);
@@ -33,7 +40,48 @@ impl Live {
                 return fail(query.query, failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"), out);
             }
         };
+        if let (QueryKind::Compact, Some(session)) = (&query.kind, query.session.and_then(|key| self.sessions.get_mut(&key))) {
+            session.compacting = Some(query.query);
+        }
         self.calls.request(proc, method, &params.to_string(), Call::Query(query), out);
+    }
+
+    /// The agent answered a query.
+    pub(super) fn query_answered(&mut self, query: Query, result: Result<&Value, &Value>, out: &mut Vec<Action>) {
+        let compacting = query.session.filter(|_| query.kind == QueryKind::Compact);
+        match (compacting, result) {
+            // It has only begun, see `compacted`.
+            (Some(_), Ok(_)) => {}
+            (Some(key), Err(_)) => {
+                if let Some(session) = self.sessions.get_mut(&key) {
+                    session.compacting = None;
+                }
+                answer(query, result, out);
+                self.advance(key, out);
+            }
+            (None, _) => answer(query, result, out),
+        }
+    }
+
+    /// A thread was shortened, if that is what was going on in it.
+    pub(super) fn compacted(&mut self, params: &Value, out: &mut Vec<Action>) {
+        let id = params.text("threadId");
+        let open = self
+            .sessions
+            .iter_mut()
+            .find(|(_, session)| session.compacting.is_some() && session.thread.as_ref().map(|thread| thread.id.thread.as_str()) == id);
+        let Some((key, session)) = open else { return };
+        let (key, query) = (*key, session.compacting.take());
+        let turn = &params["turn"];
+        let answer = match turn.text("status") {
+            Some("completed") => QueryResult::Done,
+            _ => QueryResult::Failed(crate::failure::failure(
+                turn["error"].text("message").unwrap_or("the conversation was not shortened"),
+                &turn["error"]["codexErrorInfo"],
+            )),
+        };
+        out.extend(query.map(|query| Action::QueryAnswer(QueryAnswer { query, answer })));
+        self.advance(key, out);
     }
 }
 
@@ -61,9 +109,10 @@ fn failure(kind: FailureKind, message: &str) -> Failure {
 fn health(account: &Value) -> QueryResult {
     match account["account"].text("type") {
         Some(kind) => QueryResult::Health(format!("Codex answers, signed in ({kind})")),
-        None if account.is_true("requiresOpenaiAuth") => {
-            QueryResult::Failed(failure(FailureKind::Authentication, "Codex answers, but is not signed in: run `codex login`"))
-        }
+        None if account.is_true("requiresOpenaiAuth") => QueryResult::Failed(failure(
+            FailureKind::Authentication,
+            "Codex answers, but is not signed in: run `codex login --with-api-key`; CODEX_API_KEY is for one-shot runs alone",
+        )),
         None => QueryResult::Health("Codex answers; its model provider needs no sign-in".to_owned()),
     }
 }

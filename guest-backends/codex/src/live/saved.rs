@@ -17,7 +17,7 @@ impl Live {
     pub(super) fn saved(&self) -> Option<String> {
         let Agent::Ready(proc) = self.agent else { return None };
         let idle = self.calls.open().next().is_none() && self.asks.is_empty() && self.waiting.is_empty();
-        if !idle || self.sessions.values().any(|session| session.turn.is_some()) {
+        if !idle || self.sessions.values().any(|session| session.turn.is_some() || session.compacting.is_some()) {
             return None;
         }
         let threads = self.sessions.iter().filter_map(|(key, session)| Some((key, session.thread.as_ref()?)));
@@ -56,7 +56,7 @@ fn session(saved: &Value) -> Option<Session> {
         cwd: text("cwd")?,
         model: text("model"),
         effort: text("effort"),
-        plan: saved["plan"].as_bool(),
+        plan: saved["plan"].as_bool()?,
     };
     let id = NativeId::parse(saved.text("id")?)?;
     Some(Session::with(Thread { id, reported: text("reported")?, in_force, model: text("own-model"), effort: text("own-effort") }))

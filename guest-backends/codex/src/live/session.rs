@@ -1,18 +1,16 @@
 //! Sessions and their turns: which thread a session has, and how far its turn is.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{
-    Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome, Steered, TurnDone, TurnRef, Usage,
+    Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome, Steered, TurnRef,
 };
 use serde_json::json;
 
+use super::turn::{Stage, Turn};
 use super::wire::{self, InForce};
 use super::{Agent, Call, Live, refusal};
 use crate::native_id::NativeId;
 use crate::prompt;
-use crate::story::Story;
-use crate::tokens::Tokens;
 
 /// A conversation.
 #[derive(Debug, Default)]
@@ -21,6 +19,8 @@ pub(crate) struct Session {
     /// A thread is being opened: the one asked for, none for a new one, and what it will go by.
     opening: Option<(Option<NativeId>, bool, InForce, u64)>,
     pub(crate) turn: Option<Turn>,
+    /// The query that had the thread shortened. That is a turn of the agent's own, which another one must not disturb.
+    pub(crate) compacting: Option<u32>,
 }
 
 /// A thread of the agent.
@@ -35,67 +35,11 @@ pub(crate) struct Thread {
     pub(crate) effort: Option<String>,
 }
 
-/// A turn.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    pub(crate) key: TurnRef,
-    pub(crate) stage: Stage,
-    pub(crate) story: Story,
-    pub(crate) spent: Tokens,
-    /// Sums last told: the same ones again are no further use of the model.
-    pub(crate) sums: Option<Tokens>,
-    pub(crate) usage: Option<Usage>,
-    /// Message and Codex' word of the last error that was not tried again.
-    pub(crate) error: Option<(String, Value<'static>)>,
-    /// Threads of sub-agents, and the tool each belongs to.
-    pub(crate) children: Vec<(String, String)>,
-    interrupted: bool,
-}
-
-/// How far a turn is.
-#[derive(Debug)]
-pub(crate) enum Stage {
-    /// For the agent, or for its thread.
-    Waiting(Box<StartTurn>),
-    /// `turn/start` is not answered yet.
-    Asked,
-    /// The agent's id of it.
-    Running(String),
-}
-
 /// What is so once `turn/start` is answered.
 #[derive(Debug)]
 pub(crate) struct Begun {
     in_force: InForce,
     told: Option<u64>,
-}
-
-impl Turn {
-    fn new(start: StartTurn) -> Self {
-        Self {
-            key: TurnRef { session: start.session, turn: start.turn },
-            stage: Stage::Waiting(Box::new(start)),
-            story: Story::default(),
-            spent: Tokens::default(),
-            sums: None,
-            usage: None,
-            error: None,
-            children: Vec::new(),
-            interrupted: false,
-        }
-    }
-
-    pub(crate) fn emit<'a>(&self, out: &'a mut Vec<Action>) -> Emit<'a> {
-        Emit::new(self.key, out)
-    }
-
-    /// Ends it.
-    pub(crate) fn done(mut self, outcome: Outcome, out: &mut Vec<Action>) {
-        let key = self.key;
-        self.story.end(&mut Emit::new(key, out));
-        let text = if outcome == Outcome::Completed { self.story.answer.last() } else { None };
-        out.push(Action::TurnDone(TurnDone { session: key.session, turn: key.turn, outcome, text, usage: self.usage }));
-    }
 }
 
 impl Session {
@@ -112,12 +56,12 @@ impl Session {
 }
 
 impl Thread {
-    /// Tells the host the id when it is not the one it was told last.
-    pub(crate) fn report(&mut self, session: u32, title: Option<String>, out: &mut Vec<Action>) {
+    /// Tells the host the id when it is not the one it was told last. `model` is the one chosen, if any.
+    fn report(&mut self, session: u32, model: Option<String>, title: Option<String>, out: &mut Vec<Action>) {
         let native_id = self.id.to_string();
         if self.reported != native_id {
             self.reported.clone_from(&native_id);
-            let model = self.in_force.model.clone().or_else(|| self.model.clone());
+            let model = model.or_else(|| self.model.clone());
             out.push(Action::SessionReady(SessionReady { session, native_id, model, title }));
         }
     }
@@ -151,12 +95,21 @@ impl Live {
         let Agent::Ready(proc) = self.agent else { return };
         let Some(session) = self.sessions.get_mut(&key) else { return };
         let Some(Turn { stage: Stage::Waiting(start), key: turn, .. }) = &mut session.turn else { return };
+        if session.compacting.is_some() {
+            return;
+        }
         let asked = start.native_id.as_deref().and_then(NativeId::parse);
         // A thread that is open is the conversation, unless another one is asked for.
         let open =
             session.thread.as_mut().filter(|thread| !start.fork && asked.as_ref().is_none_or(|asked| asked.thread == thread.id.thread));
         let wanted = InForce::of(&start.settings, &start.cwd);
         if let Some(thread) = open {
+            if let Some(known) = &start.native_id
+                && *known != thread.reported
+            {
+                // The host has another one.
+                thread.reported.clear();
+            }
             let change = prompt::change(&start.settings, thread.id.told);
             let (_, told) = prompt::instructions(&start.settings);
             let told = if change.is_some() { Some(told) } else { thread.id.told };
@@ -178,7 +131,7 @@ impl Live {
             let params = wire::open(&start.settings, &start.cwd, asked.as_ref().map(|asked| asked.thread.as_str()));
             self.calls.request(proc, method, &params.to_string(), Call::Open(key, turn.turn), out);
             // Said with the first turn only, so that what it goes back to is known.
-            let in_force = InForce { model: None, effort: None, plan: asked.is_none().then_some(false), ..wanted };
+            let in_force = InForce { model: None, effort: None, plan: asked.as_ref().is_some_and(|asked| asked.plan), ..wanted };
             session.opening = Some((asked, start.fork, in_force, prompt::instructions(&start.settings).1));
             // It continues in the copy.
             start.fork = false;
@@ -197,17 +150,19 @@ impl Live {
                 let own = |key: &str| result.text(key).map(str::to_owned);
                 let id = match &asked {
                     None => NativeId { told: Some(told), ..NativeId::bare(found) },
-                    Some(asked) => NativeId { told: asked.told, ..NativeId::bare(found) },
+                    Some(asked) => NativeId { told: asked.told, plan: asked.plan, ..NativeId::bare(found) },
                 };
                 let mut thread = Thread { id, reported: String::new(), in_force, model: own("model"), effort: own("reasoningEffort") };
-                thread.report(key, result["thread"].text("name").map(str::to_owned), out);
+                if let Some(Turn { stage: Stage::Waiting(start), .. }) = &session.turn {
+                    thread.report(key, start.settings.model.clone(), result["thread"].text("name").map(str::to_owned), out);
+                }
                 session.thread = Some(thread);
                 if let (Some(turn), Some(asked), false) = (&session.turn, asked, forked)
                     && asked.thread != found
                 {
                     turn.emit(out).notice("Codex could not continue the conversation and began a new one.");
                     if let Some(thread) = &mut session.thread {
-                        thread.id.told = None;
+                        (thread.id.told, thread.id.plan, thread.in_force.plan) = (None, false, false);
                     }
                 }
             }
@@ -230,9 +185,10 @@ impl Live {
         match result {
             Ok(result) => {
                 if let Some(thread) = &mut session.thread {
-                    thread.in_force = begun.in_force;
+                    thread.id.plan = begun.in_force.plan;
                     thread.id.told = begun.told;
-                    thread.report(key, None, out);
+                    thread.in_force = begun.in_force;
+                    thread.report(key, thread.in_force.model.clone(), None, out);
                 }
                 if let Some(id) = result["turn"].text("id") {
                     self.running(key, Some(turn), id, out);

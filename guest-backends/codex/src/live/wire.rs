@@ -55,8 +55,8 @@ pub(crate) struct InForce {
     pub(crate) cwd: String,
     pub(crate) model: Option<String>,
     pub(crate) effort: Option<String>,
-    /// None: a resumed thread may still be in the mode it was left in.
-    pub(crate) plan: Option<bool>,
+    /// Codex' own mode for planning, in which it may ask questions.
+    pub(crate) plan: bool,
 }
 
 impl InForce {
@@ -66,7 +66,7 @@ impl InForce {
             cwd: cwd.to_owned(),
             model: settings.model.clone(),
             effort: settings.effort.clone(),
-            plan: Some(settings.mode == Mode::Plan),
+            plan: settings.mode == Mode::Plan,
         }
     }
 }
@@ -104,14 +104,17 @@ pub(crate) fn begin(thread: &str, now: &InForce, wanted: &InForce, own: (Option<
     if wanted.model != now.model {
         params.insert("model".to_owned(), json!(model));
     }
-    if wanted.effort != now.effort {
+    if wanted.effort.is_some() && wanted.effort != now.effort {
         params.insert("effort".to_owned(), json!(effort));
     }
-    if wanted.plan != now.plan
-        && let (Some(plan), Some(model)) = (wanted.plan, model)
+    // No effort at all changes nothing where it stands alone, but is the default in here (seen in 0.169.0).
+    let back = wanted.effort.is_none() && now.effort.is_some();
+    if let Some(model) = model
+        && (back || wanted.plan != now.plan)
     {
         let settings = json!({ "model": model, "reasoning_effort": effort, "developer_instructions": null });
-        params.insert("collaborationMode".to_owned(), json!({ "mode": if plan { "plan" } else { "default" }, "settings": settings }));
+        params
+            .insert("collaborationMode".to_owned(), json!({ "mode": if wanted.plan { "plan" } else { "default" }, "settings": settings }));
     }
     let params = Value::Object(params).to_string();
     // The input may hold places of blobs, which JSON could not.

@@ -1,0 +1,115 @@
+//! A turn: how far it is, and what is told of it while it runs.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::wit::{Action, FailureKind, Outcome, StartTurn, TurnDone, TurnRef, Usage};
+
+use crate::failure;
+use crate::story::{Story, plan};
+use crate::tokens::Tokens;
+
+/// A turn.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) key: TurnRef,
+    pub(crate) stage: Stage,
+    pub(crate) story: Story,
+    pub(crate) spent: Tokens,
+    /// Sums last told: the same ones again are no further use of the model.
+    pub(crate) sums: Option<Tokens>,
+    pub(crate) usage: Option<Usage>,
+    /// Message and Codex' word of the last error that was not tried again.
+    pub(crate) error: Option<(String, Value<'static>)>,
+    /// Threads of sub-agents, and the tool each belongs to.
+    pub(crate) children: Vec<(String, String)>,
+    /// It is to be stopped as soon as it has an id.
+    pub(crate) interrupted: bool,
+}
+
+/// How far a turn is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// For the agent, or for its thread.
+    Waiting(Box<StartTurn>),
+    /// `turn/start` is not answered yet.
+    Asked,
+    /// The agent's id of it.
+    Running(String),
+}
+
+impl Turn {
+    pub(crate) fn new(start: StartTurn) -> Self {
+        Self {
+            key: TurnRef { session: start.session, turn: start.turn },
+            stage: Stage::Waiting(Box::new(start)),
+            story: Story::default(),
+            spent: Tokens::default(),
+            sums: None,
+            usage: None,
+            error: None,
+            children: Vec::new(),
+            interrupted: false,
+        }
+    }
+
+    pub(crate) fn emit<'a>(&self, out: &'a mut Vec<Action>) -> Emit<'a> {
+        Emit::new(self.key, out)
+    }
+
+    /// Ends it.
+    pub(crate) fn done(mut self, outcome: Outcome, out: &mut Vec<Action>) {
+        let key = self.key;
+        self.story.end(&mut Emit::new(key, out));
+        let text = if outcome == Outcome::Completed { self.story.answer.last() } else { None };
+        out.push(Action::TurnDone(TurnDone { session: key.session, turn: key.turn, outcome, text, usage: self.usage }));
+    }
+
+    /// Takes in what is told of a running turn. Returns false for what it does not know.
+    pub(crate) fn told(&mut self, method: &str, params: &Value, out: &mut Vec<Action>) -> bool {
+        let mut emit = Emit::new(self.key, out);
+        let item = params.text("itemId").unwrap_or_default();
+        let delta = params.text("delta").unwrap_or_default();
+        match method {
+            "item/agentMessage/delta" | "item/plan/delta" => self.story.answer.more(item, false, delta, &mut emit),
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => self.story.answer.more(item, true, delta, &mut emit),
+            "item/reasoning/summaryPartAdded" => self.story.answer.paragraph(item, true, &mut emit),
+            "item/commandExecution/outputDelta" => self.story.output(item, delta, &mut emit),
+            "item/mcpToolCall/progress" => self.story.output(item, params.text("message").unwrap_or_default(), &mut emit),
+            "turn/plan/updated" => emit.plan(plan(params)),
+            "thread/tokenUsage/updated" => {
+                let told = &params["tokenUsage"];
+                let sums = Tokens::read(&told["total"]);
+                if self.sums.replace(sums) != Some(sums) {
+                    self.spent = self.spent.plus(Tokens::read(&told["last"]));
+                    let mut usage = self.spent.usage();
+                    usage.context_used = told["last"].count("totalTokens");
+                    usage.context_size = told.count("modelContextWindow");
+                    self.usage = Some(usage);
+                    emit.usage(usage);
+                }
+            }
+            "error" => {
+                let error = &params["error"];
+                let message = error.text("message").unwrap_or_default();
+                if params.is_true("willRetry") {
+                    let why = error.text("additionalDetails").unwrap_or_default();
+                    let told = if why.is_empty() { message.to_owned() } else { format!("{message}: {why}") };
+                    let kind = match failure::failure(why, &error["codexErrorInfo"]).kind {
+                        FailureKind::Other => FailureKind::Overloaded,
+                        kind => kind,
+                    };
+                    // What it said so far it will say again.
+                    self.story.answer.withdraw(&mut emit);
+                    emit.retry(kind, told, None);
+                } else {
+                    self.error = Some((message.to_owned(), error["codexErrorInfo"].to_static()));
+                }
+            }
+            "model/rerouted" => {
+                emit.notice(format!("The model was changed to {} by its service.", params.text("toModel").unwrap_or("another")));
+            }
+            _ => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,94 @@
+//! Which text belongs to the answer, told piece by piece and then whole.
+
+use aetheel_backend_sdk::Emit;
+
+/// What a block of a message holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Text,
+    Thinking,
+}
+
+#[derive(Debug)]
+struct Block {
+    message: String,
+    /// Place in the message.
+    index: u32,
+    part: u32,
+    holds: Holds,
+    said: String,
+    withdrawn: bool,
+}
+
+/// The answer while it takes shape.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    blocks: Vec<Block>,
+    /// The text of the last whole message.
+    last: Option<String>,
+}
+
+impl Answer {
+    /// More of a block arrived.
+    pub(crate) fn more(&mut self, message: &str, index: u32, holds: Holds, said: &str, emit: &mut Emit) {
+        let block = self.block(message, index, holds);
+        block.said.push_str(said);
+        match holds {
+            Holds::Text => emit.text(block.part, said),
+            Holds::Thinking => emit.thinking(block.part, said),
+        }
+    }
+
+    /// A block is told whole.
+    pub(crate) fn whole(&mut self, message: &str, index: u32, holds: Holds, said: &str, emit: &mut Emit) {
+        let block = self.block(message, index, holds);
+        let before = std::mem::replace(&mut block.said, said.to_owned());
+        match (said.strip_prefix(before.as_str()), holds) {
+            (Some(""), _) => {}
+            (Some(rest), Holds::Text) => emit.text(block.part, rest),
+            (Some(rest), Holds::Thinking) => emit.thinking(block.part, rest),
+            (None, Holds::Text) => emit.whole_text(block.part, said),
+            (None, Holds::Thinking) => emit.whole_thinking(block.part, said),
+        }
+    }
+
+    /// A message was told whole; this is all its text, none where it uses tools and is not the last word.
+    pub(crate) fn message(&mut self, text: Option<String>) {
+        self.last = text.filter(|text| !text.is_empty());
+    }
+
+    /// The message is taken back: the model is asked again, maybe under the same id.
+    pub(crate) fn retract(&mut self, message: &str, emit: &mut Emit) {
+        for block in self.blocks.iter_mut().filter(|block| block.message == message && !block.withdrawn) {
+            block.withdrawn = true;
+            match block.holds {
+                Holds::Text => emit.whole_text(block.part, ""),
+                Holds::Thinking => emit.whole_thinking(block.part, ""),
+            }
+        }
+    }
+
+    /// Whether any text was told.
+    pub(crate) fn has_text(&self) -> bool {
+        self.blocks.iter().any(|block| block.holds == Holds::Text && !block.withdrawn && !block.said.is_empty())
+    }
+
+    /// Returns the whole answer; none: the parts in order.
+    pub(crate) fn last(&mut self) -> Option<String> {
+        self.last.take()
+    }
+
+    fn block(&mut self, message: &str, index: u32, holds: Holds) -> &mut Block {
+        let same = |block: &Block| block.message == message && block.index == index && block.holds == holds && !block.withdrawn;
+        let at = match self.blocks.iter().position(same) {
+            Some(at) => at,
+            None => {
+                let part = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+                let said = String::new();
+                self.blocks.push(Block { message: message.to_owned(), index, part, holds, said, withdrawn: false });
+                self.blocks.len() - 1
+            }
+        };
+        &mut self.blocks[at]
+    }
+}

@@ -1,0 +1,201 @@
+//! What Droid asks: permission for tools, whether to go on with a plan, and questions of the model.
+//!
+//! Every request is answered, and never with an error: Droid calls that an invalid message and waits for ever. What is
+//! not understood is answered with what refuses both kinds of request that 0.225.2 has.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::wit::{self, Action, Answer, AskKind, Decision, Question, ToolStart};
+use serde_json::json;
+
+use super::Live;
+use super::turn::Turn;
+use crate::tool;
+
+const CANCEL: &str = r#"{"selectedOption":"cancel","cancelled":true,"answers":[]}"#;
+
+/// A request of Droid that waits for a person.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// Its id, as JSON.
+    id: String,
+    wants: Wants,
+}
+
+#[derive(Debug)]
+enum Wants {
+    /// The option that stands for "always", where there is one.
+    Permission(Option<String>),
+    /// The questions, by index.
+    Answers(Vec<(u32, String)>),
+}
+
+impl Live {
+    pub(super) fn asked(&mut self, id: &str, method: &str, params: &Json, raw: &str, out: &mut Vec<Action>) {
+        if self.asks.values().any(|ask| ask.id == id) {
+            return;
+        }
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.prompted && !turn.interrupted) else {
+            return self.calls.result(self.proc, id, CANCEL, out);
+        };
+        turn.heard = true;
+        let (title, kind, always, wants) = match method {
+            "droid.request_permission" => {
+                if turn.allows(params) {
+                    return self.calls.result(self.proc, id, r#"{"selectedOption":"proceed_once"}"#, out);
+                }
+                permission(params)
+            }
+            "droid.ask_user" => questions(params),
+            _ => {
+                self.unrecognised(format!("request {method:?}"), Some("method"), raw, out);
+                return self.calls.result(self.proc, id, CANCEL, out);
+            }
+        };
+        let key = turn.key;
+        self.last_ask += 1;
+        self.asks.insert(self.last_ask, Ask { id: id.to_owned(), wants });
+        out.push(Action::Ask(wit::Ask { ask: self.last_ask, session: key.session, turn: key.turn, title, kind, always_label: always }));
+    }
+
+    pub(super) fn answer(&mut self, answer: Answer, out: &mut Vec<Action>) {
+        let Some(Ask { id, wants }) = self.asks.remove(&answer.ask) else { return };
+        let Some(turn) = &mut self.turn else { return };
+        let result = match (wants, answer.decision) {
+            (Wants::Permission(_), Decision::AllowOnce) => json!({ "selectedOption": "proceed_once" }),
+            (Wants::Permission(always), Decision::AllowAlways) => {
+                json!({ "selectedOption": always.as_deref().unwrap_or("proceed_once") })
+            }
+            (Wants::Permission(_), decision) => {
+                turn.refused(decision == Decision::DenyAndStop);
+                match decision {
+                    Decision::Deny(Some(comment)) => json!({ "selectedOption": "cancel", "comment": comment }),
+                    _ => json!({ "selectedOption": "cancel" }),
+                }
+            }
+            (Wants::Answers(questions), Decision::Answers(given)) => {
+                // Incomplete answers are refused, and the model asks once more.
+                let answer = |(index, question): &(u32, String)| {
+                    let texts = given.iter().find(|(id, _)| *id == index.to_string()).map(|(_, texts)| texts.join(", "));
+                    let text = texts.filter(|text| !text.is_empty()).unwrap_or_else(|| "(no answer)".to_owned());
+                    json!({ "index": index, "question": question, "answer": text })
+                };
+                json!({ "cancelled": false, "answers": questions.iter().map(answer).collect::<Vec<_>>() })
+            }
+            (Wants::Answers(_), decision) => {
+                turn.refused(decision == Decision::DenyAndStop);
+                json!({ "cancelled": true, "answers": [] })
+            }
+        };
+        self.calls.result(self.proc, &id, &result.to_string(), out);
+    }
+
+    /// Droid settled a request without us, as when it was interrupted.
+    pub(super) fn resolved(&mut self, request: &str, out: &mut Vec<Action>) {
+        let id = json!(request).to_string();
+        if let Some(key) = self.asks.iter().find(|(_, ask)| ask.id == id).map(|(key, _)| *key) {
+            self.asks.remove(&key);
+            out.push(Action::AskWithdrawn(key));
+        }
+    }
+}
+
+impl Turn {
+    /// Whether the safety level allows everything that is asked for: edits of files in the working directory.
+    fn allows(&self, params: &Json) -> bool {
+        let uses = params.list("toolUses");
+        self.may_edit()
+            && !uses.is_empty()
+            && uses.iter().all(|tool| {
+                let details = &tool["details"];
+                let path = details.text("filePath").or_else(|| tool["toolUse"]["input"].text("file_path"));
+                matches!(tool.text("confirmationType"), Some("edit" | "create" | "apply_patch"))
+                    && details.text("moveTo").is_none()
+                    && path.is_some_and(|path| inside(path, &self.cwd))
+            })
+    }
+}
+
+/// Whether a path is in a directory, by its words.
+fn inside(path: &str, cwd: &str) -> bool {
+    let below = if path.starts_with('/') {
+        path.strip_prefix(cwd.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'))
+    } else {
+        Some(path)
+    };
+    below.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('~') && rest.split('/').all(|name| name != ".."))
+}
+
+fn permission(params: &Json) -> (String, AskKind, Option<String>, Wants) {
+    let uses = params.list("toolUses");
+    let option = params.list("options").iter().find(|option| option.text("value").is_some_and(|value| value.starts_with("proceed_always")));
+    let always = option.and_then(|option| option.text("label")).map(str::to_owned);
+    let wants = Wants::Permission(option.and_then(|option| option.text("value")).map(str::to_owned));
+    if let [only] = uses
+        && let Some(plan) = only["details"].text("plan")
+    {
+        let title = only["details"].text("title").unwrap_or("Plan");
+        return (one_line(title, 160), AskKind::PlanApproval(plan.to_owned()), None, wants);
+    }
+    let tools: Vec<ToolStart> = uses.iter().map(about).collect();
+    let reason = uses.iter().find_map(|tool| tool["details"].text("reason"));
+    let title = match &tools[..] {
+        [] => "Droid asks for permission".to_owned(),
+        [tool] => labelled(tool),
+        [tool, more @ ..] => format!("{} (and {} more)", labelled(tool), more.len()),
+    };
+    let title = reason.map_or_else(|| title.clone(), |reason| format!("{title}: {}", one_line(reason, 160)));
+    (title, AskKind::Permission(together(tools)), always, wants)
+}
+
+fn labelled(tool: &ToolStart) -> String {
+    if tool.title == tool.native_name { tool.title.clone() } else { format!("{}: {}", tool.native_name, tool.title) }
+}
+
+/// One use stands for several that are asked for at once: nobody shall allow what is not shown.
+fn together(tools: Vec<ToolStart>) -> ToolStart {
+    let inputs = tools.iter().map(|tool| tool.input.as_str()).collect::<Vec<_>>().join(",");
+    let targets = tools.iter().filter_map(|tool| tool.target.as_deref()).collect::<Vec<_>>().join("\n");
+    let several = tools.len() > 1;
+    let first = tools.into_iter().next().unwrap_or_else(|| tool::start("", "", &Json::Null));
+    if several { ToolStart { input: format!("[{inputs}]"), target: Some(targets), ..first } } else { first }
+}
+
+fn about(asked: &Json) -> ToolStart {
+    let used = &asked["toolUse"];
+    let details = &asked["details"];
+    let mut tool = tool::start(used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
+    // What Droid is about to do, where that is more than the tool's input.
+    let target = ["fullCommand", "filePath", "target", "command"].into_iter().find_map(|key| details.text(key));
+    if let Some(target) = target {
+        tool.title = one_line(target, 160);
+        tool.target = Some(target.to_owned());
+    }
+    tool
+}
+
+fn questions(params: &Json) -> (String, AskKind, Option<String>, Wants) {
+    let asked: Vec<(u32, &Json)> =
+        params.list("questions").iter().map(|question| (question.count("index").unwrap_or_default(), question)).collect();
+    let text = |question: &Json| question.text("question").unwrap_or_default().to_owned();
+    let questions: Vec<Question> = asked
+        .iter()
+        .map(|(index, question)| Question {
+            id: index.to_string(),
+            text: text(question),
+            options: question.list("options").iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+            many: question.is_true("multiSelect"),
+            free_text: true,
+        })
+        .collect();
+    let title = asked.first().and_then(|(_, question)| question.text("topic")).unwrap_or("Droid asks");
+    let title = one_line(title, 160);
+    let wants = Wants::Answers(asked.iter().map(|(index, question)| (*index, text(question))).collect());
+    (title, AskKind::Questions(questions), None, wants)
+}
+
+/// Says why a turn ended there.
+pub(super) fn explain_refusal(emit: &mut Emit) {
+    emit.notice("Droid ends its turn when something is refused");
+}

@@ -1,0 +1,161 @@
+//! What Droid says while a turn runs (`droid.session_notification`).
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::wit::{Action, EventKind, SteerOutcome};
+
+use super::Live;
+use super::turn::steered;
+use crate::answer::Holds;
+use crate::{failure, tool};
+
+impl Live {
+    pub(super) fn notified(&mut self, params: &Json, raw: &str, out: &mut Vec<Action>) {
+        let note = &params["notification"];
+        let text = |key| note.text(key).unwrap_or_default();
+        // Sub-agents have sessions of their own; their results come with the tool.
+        if let (Some(of), Some(native)) = (params.text("sessionId"), self.native.as_deref())
+            && of != native
+        {
+            return;
+        }
+        match text("type") {
+            "settings_updated" => return self.settings_updated(&note["settings"], out),
+            "permission_resolved" => return self.resolved(text("requestId"), out),
+            _ => {}
+        }
+        // Droid may be busy with what nobody asked for here, or tell of a turn that is over.
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.prompted) else { return };
+        let mut emit = Emit::new(turn.key, out);
+        match text("type") {
+            "assistant_text_delta" | "thinking_text_delta" => {
+                turn.heard = true;
+                let holds = if text("type") == "assistant_text_delta" { Holds::Text } else { Holds::Thinking };
+                let index = note.count("blockIndex").unwrap_or_default();
+                turn.answer.more(text("messageId"), index, holds, text("textDelta"), &mut emit);
+            }
+            "create_message" => self.message(note, raw, out),
+            "assistant_message_retracted" => {
+                turn.answer.retract(text("messageId"), &mut emit);
+                for id in std::mem::take(&mut turn.announced) {
+                    turn.tool_end(&id, true, "Tool execution cancelled: asked again".to_owned(), &mut emit);
+                }
+            }
+            "tool_call" => {
+                turn.heard = true;
+                let used = &note["toolUse"];
+                turn.announced.push(used.text("id").unwrap_or_default().to_owned());
+                turn.tool_start(used, &mut emit);
+            }
+            "tool_result" => {
+                let (id, output) = (text("toolUseId"), tool::text(&note["content"]));
+                turn.tool_end(id, note.is_true("isError"), output, &mut emit);
+            }
+            "tool_progress_update" => turn.progress(text("toolUseId"), &note["update"], &mut emit),
+            "llm_retry" => {
+                turn.heard = true;
+                let reason = text("reason");
+                let attempt = note.count("attempt").unwrap_or_default();
+                emit.retry(failure::of_retry(reason), format!("{} (attempt {attempt})", reason.replace('_', " ")), None);
+            }
+            "error" => {
+                turn.heard = true;
+                turn.error = Some(text("message").to_owned());
+            }
+            "session_title_updated" => emit.event(EventKind::Title(text("title").to_owned())),
+            "session_compacted" => emit.notice("Droid shortened the conversation"),
+            "mcp_auth_required" => emit.notice(format!("the MCP server {} wants a sign-in: {}", text("serverName"), text("authUrl"))),
+            "queued_messages_discarded" => {
+                if !turn.steers.is_empty() {
+                    let message = turn.steers.remove(0);
+                    emit.action(steered(message, SteerOutcome::Dropped));
+                    if turn.is_over() {
+                        self.complete(out);
+                    }
+                }
+            }
+            "agent_turn_completed" => self.completed(note, raw, out),
+            // What it waits for is told by what it says; tokens are told at the end of the turn.
+            "droid_working_state_changed"
+            | "assistant_text_complete"
+            | "thinking_text_complete"
+            | "tool_execution_phase_changed"
+            | "tool_execution_heartbeat"
+            | "session_token_usage_changed"
+            | "session_working_directory_changed"
+            | "structured_output"
+            | "child_session_available"
+            | "hook_execution_started"
+            | "hook_execution_completed"
+            | "loop_state_changed"
+            | "mcp_status_changed"
+            | "mcp_auth_completed" => {}
+            kind => emit.unrecognised(format!("notification {kind:?}"), Some("params.notification.type".to_owned()), raw),
+        }
+    }
+
+    /// Droid left its planning mode by itself, once the plan was approved.
+    fn settings_updated(&mut self, settings: &Json, out: &mut Vec<Action>) {
+        let (Some(put), Some(mode)) = (&mut self.put, settings.text("interactionMode")) else { return };
+        if put.mode == mode {
+            return;
+        }
+        mode.clone_into(&mut put.mode);
+        if let Some(turn) = self.turn.as_ref().filter(|turn| turn.prompted) {
+            let mode = if mode == "spec" { "plan" } else { "build" };
+            Emit::new(turn.key, out).event(EventKind::Mode(mode.to_owned()));
+        }
+    }
+
+    /// A whole message: of the model, of people (an echo), or of Droid itself.
+    fn message(&mut self, note: &Json, raw: &str, out: &mut Vec<Action>) {
+        let Some(turn) = &mut self.turn else { return };
+        let mut emit = Emit::new(turn.key, out);
+        let message = &note["message"];
+        match (message.text("role"), message.text("visibility")) {
+            (Some("user"), None) if note.text("requestId").is_some() => {
+                turn.heard = true;
+                if std::mem::replace(&mut turn.echoed, true) && !turn.steers.is_empty() {
+                    let message = turn.steers.remove(0);
+                    turn.over = None;
+                    emit.action(steered(message, SteerOutcome::Injected));
+                }
+            }
+            // What only the model sees; and what people see of an error, which `error` tells too.
+            (Some("user" | "system" | "tool"), _) => {}
+            (Some("assistant"), _) => {
+                turn.heard = true;
+                turn.announced.clear();
+                let id = message.text("id").unwrap_or_default();
+                let (mut said, mut asks_more) = (String::new(), false);
+                for (at, block) in message.list("content").iter().enumerate() {
+                    let index = u32::try_from(at).unwrap_or(u32::MAX);
+                    match block.text("type") {
+                        Some("text") => {
+                            let text = block.text("text").unwrap_or_default();
+                            said.push_str(text);
+                            turn.answer.whole(id, index, Holds::Text, text, &mut emit);
+                        }
+                        Some("thinking") => {
+                            turn.answer.whole(id, index, Holds::Thinking, block.text("thinking").unwrap_or_default(), &mut emit);
+                        }
+                        Some("redacted_thinking" | "image") => {}
+                        Some("tool_use") => {
+                            turn.tool_start(block, &mut emit);
+                            asks_more = true;
+                        }
+                        kind => {
+                            let path = format!("params.notification.message.content[{at}].type");
+                            emit.unrecognised(format!("content block {:?}", kind.unwrap_or_default()), Some(path), raw);
+                        }
+                    }
+                }
+                turn.answer.message(if asks_more { None } else { Some(said) });
+            }
+            (role, _) => {
+                let path = "params.notification.message.role".to_owned();
+                emit.unrecognised(format!("message of {:?}", role.unwrap_or_default()), Some(path), raw);
+            }
+        }
+    }
+}

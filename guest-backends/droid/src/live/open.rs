@@ -1,0 +1,190 @@
+//! Opening the session, and putting the settings that Droid can change while it runs.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::wit::{Action, FailureKind, Mode, Outcome, Safety, Settings, SteerOutcome};
+use serde_json::{Map, Value, json};
+
+use super::{Call, Live, query, turn};
+use crate::failure::{self, failure};
+use crate::plan;
+
+/// Droid's code for a session it does not know.
+const NO_SESSION: f64 = -32004.0;
+
+/// Settings in Droid's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Put {
+    pub(super) model: Option<String>,
+    pub(super) effort: Option<String>,
+    pub(super) mode: String,
+    level: String,
+    tools: Vec<String>,
+    /// The level it was put for; none: Droid told it.
+    pub(super) safety: Option<Safety>,
+}
+
+impl Put {
+    pub(super) fn of(settings: &Settings, emit: &mut Emit) -> Self {
+        let mut tools = plan::tools(settings);
+        if settings.mode == Mode::Plan && !tools.is_empty() {
+            // Its way of handing the plan over.
+            tools.push("ExitSpecMode".to_owned());
+        }
+        Self {
+            model: settings.model.clone(),
+            effort: plan::effort(settings, emit),
+            mode: if settings.mode == Mode::Plan { "spec" } else { "auto" }.to_owned(),
+            // The higher ones trust the model's word for how harmless a command is, and `low` writes files everywhere. Edits
+            // in the working directory are allowed in `ask`, everything by a flag.
+            level: "off".to_owned(),
+            tools,
+            safety: Some(settings.safety),
+        }
+    }
+
+    /// What a session says is in force.
+    fn told(settings: &Json) -> Self {
+        let text = |key| settings.text(key).map(str::to_owned);
+        let tools = settings.list("restrictToolIds").iter().filter_map(Json::as_str).map(str::to_owned).collect();
+        Self {
+            model: text("modelId"),
+            effort: text("reasoningEffort"),
+            mode: text("interactionMode").unwrap_or_default(),
+            level: text("autonomyLevel").unwrap_or_default(),
+            tools,
+            safety: None,
+        }
+    }
+
+    /// With what is not chosen as the session had it, as far as that is known.
+    pub(super) fn or(mut self, defaults: &Self, now: Option<&Self>) -> Self {
+        self.model = self.model.or_else(|| defaults.model.clone()).or_else(|| now?.model.clone());
+        self.effort = self.effort.or_else(|| defaults.effort.clone()).or_else(|| now?.effort.clone());
+        self
+    }
+
+    /// The parameters that make it so in a session where `now` is in force; none: there is nothing to do.
+    pub(super) fn change_from(&self, now: Option<&Self>) -> Option<String> {
+        let mut params = Map::new();
+        let mut set = |name: &str, wanted: Value, is: Option<Value>| {
+            if !wanted.is_null() && is.as_ref() != Some(&wanted) {
+                params.insert(name.to_owned(), wanted);
+            }
+        };
+        set("modelId", json!(self.model), now.map(|now| json!(now.model)));
+        set("reasoningEffort", json!(self.effort), now.map(|now| json!(now.effort)));
+        set("interactionMode", json!(self.mode), now.map(|now| json!(now.mode)));
+        // What people allowed for the session raised it, in Droid alone; a lower level takes that back.
+        let lowered = |now: &&Self| now.safety > self.safety;
+        set("autonomyLevel", json!(self.level), now.filter(|now| !lowered(now)).map(|now| json!(now.level)));
+        set("restrictToolIds", json!(self.tools), now.map(|now| json!(now.tools)));
+        (!params.is_empty()).then(|| Value::Object(params).to_string())
+    }
+}
+
+impl Live {
+    /// Makes or loads the session.
+    pub(super) fn open(&mut self, wanted: Put, out: &mut Vec<Action>) {
+        let Some(turn) = &self.turn else { return };
+        if let Some((id, fork)) = self.resume.take() {
+            let params = json!({ "sessionId": id }).to_string();
+            return self.calls.request(self.proc, "droid.load_session", &params, Call::Load { id, fork }, out);
+        }
+        let mut params = json!({
+            "machineId": "aetheel",
+            "cwd": turn.cwd,
+            "interactionMode": wanted.mode,
+            "autonomyLevel": wanted.level,
+        });
+        if let Some(model) = &wanted.model {
+            params["modelId"] = json!(model);
+        }
+        if let Some(effort) = &wanted.effort {
+            params["reasoningEffort"] = json!(effort);
+        }
+        if !wanted.tools.is_empty() {
+            params["restrictToolIds"] = json!(wanted.tools);
+        }
+        self.calls.request(self.proc, "droid.initialize_session", &params.to_string(), Call::New(wanted), out);
+    }
+
+    pub(super) fn response(&mut self, call: Call, result: Result<&Json, &Json>, out: &mut Vec<Action>) {
+        if let Some(query) = query::of_call(&call) {
+            return self.query_answered(query, &call, result, out);
+        }
+        match (call, result) {
+            (Call::New(wanted), Ok(result)) => self.made(wanted, result),
+            (Call::Load { id, fork: true }, Ok(_)) => {
+                self.native = Some(id);
+                self.calls.request(self.proc, "droid.fork_session", "{}", Call::Fork, out);
+            }
+            (Call::Load { id, fork: false }, Ok(result)) => {
+                self.native = Some(id);
+                self.put = Some(Put::told(&result["settings"]));
+                self.defaults = Put::default();
+            }
+            // The copy is a session of its own, not yet the one that is open.
+            (Call::Fork, Ok(result)) => self.resume = self.native.take().and(result.text("newSessionId")).map(|id| (id.to_owned(), false)),
+            (Call::Settings(put), Ok(_)) => self.put = Some(put),
+            (Call::Load { id, .. }, Err(error)) if error.number("code") != Some(NO_SESSION) => {
+                // It may well be there.
+                self.resume = Some((id, false));
+                self.refused(error, out);
+            }
+            (Call::Load { .. }, Err(_)) => self.fail(failure(FailureKind::SessionUnknown, "Droid does not know the session"), out),
+            (Call::Settings(_), Err(error)) => {
+                // Some of them may be in force.
+                self.put = None;
+                self.refused(error, out);
+            }
+            (Call::Fork, Err(error)) => {
+                self.resume = self.native.take().map(|id| (id, true));
+                self.refused(error, out);
+            }
+            (Call::New(_) | Call::Prompt, Err(error)) => self.refused(error, out),
+            (Call::Steer(message), Err(_)) => {
+                if let Some(turn) = &mut self.turn
+                    && turn.forget(message)
+                {
+                    out.push(turn::steered(message, SteerOutcome::NotNow));
+                    if turn.is_over() {
+                        self.complete(out);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.advance(out);
+    }
+
+    fn made(&mut self, wanted: Put, result: &Json) {
+        self.native = result.text("sessionId").map(str::to_owned);
+        let told = Put::told(&result["settings"]);
+        self.defaults = Put {
+            model: if wanted.model.is_none() { told.model.clone() } else { None },
+            effort: if wanted.effort.is_none() { told.effort.clone() } else { None },
+            ..Put::default()
+        };
+        // An unknown model is passed over in silence; asked for once more, Droid says that it is unknown. An effort the
+        // model does not have becomes the nearest, which is fine.
+        self.put = Some(Put {
+            model: told.model,
+            effort: wanted.effort.clone().or(told.effort),
+            mode: told.mode,
+            level: told.level,
+            tools: wanted.tools,
+            safety: wanted.safety,
+        });
+    }
+
+    /// Ends the turn over a request of ours that Droid refused.
+    fn refused(&mut self, error: &Json, out: &mut Vec<Action>) {
+        let message = error.text("message").unwrap_or("Droid refused a request without a reason");
+        self.fail(failure::of_model(message), out);
+    }
+
+    fn fail(&mut self, failure: aetheel_backend_sdk::wit::Failure, out: &mut Vec<Action>) {
+        self.end(Outcome::Failed(failure), None, out);
+    }
+}

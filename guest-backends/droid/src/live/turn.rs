@@ -1,0 +1,254 @@
+//! A turn from its prompt to `agent_turn_completed`, and what people may do to it meanwhile.
+
+use std::collections::BTreeMap;
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::rpc::Calls;
+use aetheel_backend_sdk::wit::{
+    Action, Chunk, Delivery, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings, StartTurn, Steer, SteerOutcome, Steered,
+    TurnRef, Usage,
+};
+use serde_json::json;
+
+use super::{Call, Live, ask};
+use crate::answer::Answer;
+use crate::failure::{self, Reason, failure};
+use crate::{plan, tool, usage};
+
+/// The open turn.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) key: TurnRef,
+    pub(super) settings: Settings,
+    pub(super) cwd: String,
+    pub(super) told_session: bool,
+    pub(super) interrupted: bool,
+    pub(super) usage: Option<Usage>,
+    parts: Vec<Part>,
+    /// The prompt was handed over.
+    pub(super) prompted: bool,
+    /// Droid did something about it.
+    pub(super) heard: bool,
+    /// Droid repeats what people say when the model gets it: first the prompt, then what was steered.
+    pub(super) echoed: bool,
+    /// Messages steered in that the model has not got yet.
+    pub(super) steers: Vec<u32>,
+    pub(super) answer: Answer,
+    tools: BTreeMap<String, Tool>,
+    /// Tools of the message that is being written.
+    pub(super) announced: Vec<String>,
+    pub(super) error: Option<String>,
+    /// Somebody refused something; and wants the turn to end.
+    refused: bool,
+    stop: bool,
+    /// How Droid ended it, while a steered message makes it go on.
+    pub(super) over: Option<(Reason, String)>,
+}
+
+#[derive(Debug, Default)]
+struct Tool {
+    /// With its input.
+    told: bool,
+    ended: bool,
+    writes: Option<FileDiff>,
+}
+
+impl Turn {
+    pub(super) fn new(start: StartTurn) -> Self {
+        Self {
+            key: TurnRef { session: start.session, turn: start.turn },
+            settings: start.settings,
+            cwd: start.cwd,
+            told_session: false,
+            interrupted: false,
+            usage: None,
+            parts: start.parts,
+            prompted: false,
+            heard: false,
+            echoed: false,
+            steers: Vec::new(),
+            answer: Answer::default(),
+            tools: BTreeMap::new(),
+            announced: Vec::new(),
+            error: None,
+            refused: false,
+            stop: false,
+            over: None,
+        }
+    }
+
+    /// Whether the prompt is still to be handed over.
+    pub(super) fn waits(&self) -> bool {
+        !self.prompted
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.is_some() && self.steers.is_empty()
+    }
+
+    pub(super) fn may_edit(&self) -> bool {
+        self.settings.mode == Mode::Build && self.settings.safety != Safety::Default
+    }
+
+    pub(super) fn refused(&mut self, stop: bool) {
+        self.refused = true;
+        self.stop |= stop;
+    }
+
+    /// Forgets a steered message; false when there is none.
+    pub(super) fn forget(&mut self, message: u32) -> bool {
+        let before = self.steers.len();
+        self.steers.retain(|steer| *steer != message);
+        self.steers.len() < before
+    }
+
+    /// Messages that were steered in and never got to the model.
+    pub(super) fn steered(self) -> Vec<u32> {
+        self.steers
+    }
+
+    /// Hands the prompt over.
+    pub(super) fn prompt(&mut self, calls: &mut Calls<Call>, proc: u32, out: &mut Vec<Action>) {
+        self.prompted = true;
+        say(&self.parts, Call::Prompt, calls, proc, out);
+    }
+}
+
+/// Says something to Droid in the user's name.
+fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, proc: u32, out: &mut Vec<Action>) {
+    let images = plan::images(parts);
+    let mut text = plan::prompt(parts, true);
+    if text.trim().is_empty() {
+        text = plan::prompt(parts, false);
+    }
+    let mut params = json!({ "text": text });
+    if images.is_empty() {
+        return calls.request(proc, "droid.add_user_message", &params.to_string(), call, out);
+    }
+    // The host puts the bytes in. JSON escapes control characters, so this mark is nowhere else in the line.
+    const HERE: char = '\u{1}';
+    params["images"] = images.iter().map(|image| json!({ "type": "base64", "mediaType": image.media_type, "data": "bytes" })).collect();
+    let params = params.to_string().replace(r#""data":"bytes""#, &format!(r#""data":"{HERE}""#));
+    calls.request(proc, "droid.add_user_message", &params, call, out);
+    if let Some(Action::Write(write)) = out.last_mut()
+        && let [Chunk::Text(line)] = &write.body[..]
+    {
+        let pieces: Vec<String> = line.split(HERE).map(str::to_owned).collect();
+        let mut blobs = images.iter().map(|image| Chunk::Base64(image.blob));
+        write.body = pieces.into_iter().flat_map(|piece| [Some(Chunk::Text(piece)), blobs.next()]).flatten().collect();
+    }
+}
+
+pub(super) fn steered(message: u32, outcome: SteerOutcome) -> Action {
+    Action::Steered(Steered { message, outcome })
+}
+
+impl Live {
+    pub(super) fn steer(&mut self, steer: Steer, out: &mut Vec<Action>) {
+        let open = |turn: &&mut Turn| turn.key.turn == steer.turn && turn.prompted && !turn.interrupted && turn.over.is_none();
+        match self.turn.as_mut().filter(open) {
+            Some(turn) if steer.delivery == Delivery::Steer => {
+                turn.steers.push(steer.message);
+                say(&steer.parts, Call::Steer(steer.message), &mut self.calls, self.proc, out);
+            }
+            // Droid would answer it within the same turn.
+            _ => out.push(steered(steer.message, SteerOutcome::NotNow)),
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, key: TurnRef, out: &mut Vec<Action>) {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.key.turn == key.turn && !turn.interrupted) else { return };
+        turn.interrupted = true;
+        if turn.waits() {
+            // Whatever is under way is good for the next turn.
+            return self.end(Outcome::Interrupted, None, out);
+        }
+        self.calls.request(self.proc, "droid.interrupt_session", "{}", Call::Interrupt, out);
+    }
+
+    /// Droid is done with the turn, or with the part of it before a steered message.
+    pub(super) fn completed(&mut self, note: &Json, raw: &str, out: &mut Vec<Action>) {
+        let Some(turn) = &mut self.turn else { return };
+        if let Some(more) = usage::of_turn(note) {
+            match &mut turn.usage {
+                Some(sum) => usage::add(sum, &more),
+                none => *none = Some(more),
+            }
+        }
+        let word = note.text("reason").unwrap_or_default();
+        let reason = Reason::of(word);
+        if reason == Reason::Unknown {
+            let path = Some("params.notification.reason".to_owned());
+            Emit::new(turn.key, out).unrecognised(format!("end of a turn {word:?}"), path, raw);
+        }
+        turn.over = Some((reason, word.to_owned()));
+        // A message that came too late for this run gets one of its own, at once.
+        if reason != Reason::Completed || turn.steers.is_empty() {
+            self.complete(out);
+        }
+    }
+
+    /// Ends the turn as Droid said.
+    pub(super) fn complete(&mut self, out: &mut Vec<Action>) {
+        let Some(turn) = &mut self.turn else { return };
+        let Some((reason, word)) = turn.over.take() else { return };
+        let error = turn.error.take();
+        let outcome = match reason {
+            _ if turn.interrupted || turn.stop => Outcome::Interrupted,
+            Reason::Cancelled => Outcome::Interrupted,
+            Reason::Completed => Outcome::Completed,
+            Reason::ProcessExit if error.is_none() && turn.answer.has_text() => Outcome::Completed,
+            Reason::ProcessExit => Outcome::Lost(failure(FailureKind::Crashed, "Droid is leaving")),
+            Reason::Failed(kind) => Outcome::Failed(failure::of_reason(kind, &word, error.as_deref())),
+            Reason::Unknown => Outcome::Failed(failure::of_reason(FailureKind::Other, &word, error.as_deref())),
+        };
+        let text = if outcome == Outcome::Completed { turn.answer.last() } else { None };
+        if outcome == Outcome::Completed && turn.refused {
+            ask::explain_refusal(&mut Emit::new(turn.key, out));
+        }
+        self.end(outcome, text, out);
+    }
+}
+
+impl Turn {
+    /// A tool is announced with an empty input, then told with it, twice.
+    pub(super) fn tool_start(&mut self, used: &Json, emit: &mut Emit) {
+        let (id, name, input) = (used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
+        let empty = input.as_object().is_none_or(aetheel_backend_sdk::json::Object::is_empty);
+        let known = self.tools.get(id);
+        if known.is_some_and(|tool| tool.told || tool.ended || empty) {
+            return;
+        }
+        emit.tool_start(tool::start(id, name, input));
+        self.tools.insert(id.to_owned(), Tool { told: !empty, ended: false, writes: tool::writes(name, input) });
+        if let Some(plan) = tool::todos(name, input) {
+            emit.plan(plan);
+        }
+    }
+
+    /// A result may come twice when a turn is interrupted.
+    pub(super) fn tool_end(&mut self, id: &str, is_error: bool, output: String, emit: &mut Emit) {
+        let tool = self.tools.entry(id.to_owned()).or_default();
+        if std::mem::replace(&mut tool.ended, true) {
+            return;
+        }
+        let end = tool::end(id, is_error, output, tool.writes.take(), self.refused && !self.interrupted);
+        emit.tool_end(end);
+    }
+
+    pub(super) fn progress(&mut self, id: &str, update: &Json, emit: &mut Emit) {
+        if self.tools.get(id).is_some_and(|tool| tool.ended) {
+            return;
+        }
+        // `status` comes with an empty text when a command starts; sub-agents tell what they use and say.
+        let said = match update.text("type") {
+            Some("tool_call") => update.text("toolName").map(|name| format!("[{name}]")),
+            Some("tool_result") => None,
+            _ => update.text("text").or_else(|| update.text("details")).or_else(|| update.text("error")).map(str::to_owned),
+        };
+        if let Some(said) = said.filter(|said| !said.is_empty()) {
+            emit.tool_output(id, format!("{said}\n"));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! One process a turn: `droid exec` with a stream of JSON lines.
+//!
+//! Nobody can be asked here, and what Droid calls low risk is what the *model* calls so. So below `danger` it gets only
+//! tools that keep the promise of the level; `edit` cannot be held to the working directory.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::{self, Value as Json};
+use aetheel_backend_sdk::one_shot::{Agent, TurnResult, spawn};
+use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Pipe, Safety, Settings, Spawn, StartTurn, Value};
+
+use crate::answer::{Answer, Holds};
+use crate::plan::{self, EDITING, Fixed, READING, word};
+use crate::{failure, tool, usage};
+
+/// `droid exec` for one turn.
+#[derive(Debug, Default)]
+pub struct Once {
+    resumed: Option<String>,
+    fork: bool,
+    started: bool,
+    answer: Answer,
+    /// Messages of the model in this run.
+    rounds: Vec<String>,
+    /// The last error of the model's service.
+    error: Option<String>,
+    /// What files tools said they would write, by tool use.
+    writes: Vec<(String, aetheel_backend_sdk::wit::FileDiff)>,
+}
+
+impl Agent for Once {
+    fn describe() -> String {
+        include_str!("descriptor.json").to_owned()
+    }
+
+    fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
+        let prompt = plan::prompt(&start.parts, false);
+        // Droid 0.225.2 exits 1 without a word for an empty prompt.
+        if prompt.trim().is_empty() {
+            return Err(failure::failure(FailureKind::BadRequest, "the prompt is empty"));
+        }
+        let settings = start.settings;
+        let mut arguments: Vec<Value> = ["exec", "--output-format", "stream-json"].map(word).to_vec();
+        let mut files = Vec::new();
+        Fixed::of(&settings).flags(&mut arguments, &mut files);
+        files.into_iter().for_each(|file| emit.action(file));
+        let mut option = |flag: &str, value: String| arguments.extend([word(flag), Value::Text(value)]);
+        if let Some(tools) = offered(&settings)? {
+            option("--only-tools", tools.join(","));
+        }
+        if let Some(id) = start.native_id {
+            if !plan::is_session(&id) {
+                return Err(failure::failure(FailureKind::SessionUnknown, "the session id is not one of Droid"));
+            }
+            option(if start.fork { "--fork" } else { "--session-id" }, id.clone());
+            (self.resumed, self.fork) = (Some(id), start.fork);
+        }
+        if let Some(model) = settings.model.clone() {
+            option("--model", model);
+        }
+        if let Some(effort) = plan::effort(&settings, emit) {
+            option("--reasoning-effort", effort);
+        }
+        match (settings.mode, settings.safety) {
+            (Mode::Plan, _) => arguments.push(word("--use-spec")),
+            (Mode::Build, Safety::Edit) => arguments.extend(["--auto", "low"].map(word)),
+            (Mode::Build, Safety::Default | Safety::Danger) => {}
+        }
+        Ok(spawn("droid", arguments, vec![Chunk::Text(prompt)]))
+    }
+
+    fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
+        if line.pipe == Pipe::Stderr || line.text.trim().is_empty() {
+            return None;
+        }
+        if line.truncated {
+            emit.unrecognised("line longer than the limit", None, &line.text);
+            return None;
+        }
+        match json::parse(&line.text) {
+            Ok(value) if value.as_object().is_some() => self.read(&value, &line.text, emit),
+            _ => {
+                emit.unrecognised("line that is not a JSON object", None, &line.text);
+                None
+            }
+        }
+    }
+
+    fn failure(&mut self, stderr: &str) -> Failure {
+        // Droid exits without a word when it cannot load a session; 0.225.2 with `FACTORY_AIRGAP_ENABLED` loads none this
+        // way, known or not.
+        if !self.started && self.resumed.is_some() && stderr.is_empty() {
+            return failure::failure(FailureKind::SessionUnknown, "Droid could not load the session");
+        }
+        match self.error.take() {
+            Some(error) => failure::of_model(&error),
+            None => failure::of_model(stderr),
+        }
+    }
+}
+
+impl Once {
+    fn read(&mut self, line: &Json, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
+        let text = |key| line.text(key).unwrap_or_default();
+        match line.text("type") {
+            Some("system") if line.text("subtype") == Some("init") => self.init(line, emit),
+            Some("message") => match line.text("role") {
+                Some("assistant") => {
+                    self.round(text("id"));
+                    self.answer.whole(text("id"), 1, Holds::Text, text("text"), emit);
+                }
+                // The prompt.
+                Some("user") => {}
+                role => emit.unrecognised(format!("message of {:?}", role.unwrap_or_default()), Some("role".to_owned()), raw),
+            },
+            Some("reasoning") => {
+                self.round(text("id"));
+                self.answer.whole(text("id"), 0, Holds::Thinking, text("text"), emit);
+            }
+            Some("tool_call") => {
+                self.round(text("messageId"));
+                let (id, name, input) = (text("id"), text("toolName"), &line["parameters"]);
+                emit.tool_start(tool::start(id, name, input));
+                self.writes.extend(tool::writes(name, input).map(|diff| (id.to_owned(), diff)));
+                if let Some(plan) = tool::todos(name, input) {
+                    emit.plan(plan);
+                }
+            }
+            Some("tool_result") => {
+                let is_error = line.is_true("isError");
+                let output = if is_error { line["error"].text("message").map(str::to_owned) } else { None };
+                let output = output.unwrap_or_else(|| tool::text(&line["value"]));
+                let writes = self.writes.iter().position(|(id, _)| id == text("id")).map(|at| self.writes.swap_remove(at).1);
+                emit.tool_end(tool::end(text("id"), is_error, output, writes, false));
+            }
+            Some("error") if line.text("source") == Some("cli") => {
+                let failure = match self.error.take() {
+                    Some(error) => failure::of_model(&error),
+                    None => failure::of_model(text("message")),
+                };
+                return Some(TurnResult { outcome: Outcome::Failed(failure), text: None, usage: None });
+            }
+            // Not the end: a last line says whether the run failed over it.
+            Some("error") => self.error = Some(text("message").to_owned()),
+            Some("completion") => return Some(self.completion(line, emit)),
+            kind => emit.unrecognised(format!("line type {:?}", kind.unwrap_or_default()), Some("type".to_owned()), raw),
+        }
+        None
+    }
+
+    fn init(&mut self, line: &Json, emit: &mut Emit) {
+        self.started = true;
+        let Some(id) = line.text("session_id") else { return };
+        emit.session_ready(id, line.text("model").map(str::to_owned));
+        if !self.fork && self.resumed.as_deref().is_some_and(|asked| asked != id) {
+            emit.notice("Droid began a new session: the earlier conversation is lost");
+        }
+    }
+
+    fn round(&mut self, message: &str) {
+        if !self.rounds.iter().any(|round| round == message) {
+            self.rounds.push(message.to_owned());
+        }
+    }
+
+    fn completion(&mut self, line: &Json, emit: &mut Emit) -> TurnResult {
+        let text = line.text("finalText").filter(|text| !text.is_empty()).map(str::to_owned);
+        let turns = line.count("numTurns").and_then(|turns| usize::try_from(turns).ok());
+        // Droid takes any id, and begins anew under it when its service does not know it. What gives it away is that the
+        // session counts no more rounds than this run had.
+        if self.resumed.is_some() && turns.is_some_and(|turns| (1..=self.rounds.len()).contains(&turns)) {
+            emit.notice("Droid counts nothing before this turn: it may not have found the earlier conversation");
+        }
+        // Of a resumed session it is the sum over all turns, and what was before is not told.
+        let usage = if self.resumed.is_none() { usage::of_completion(line) } else { None };
+        TurnResult { outcome: Outcome::Completed, text, usage }
+    }
+}
+
+/// The tools Droid is offered; none: all of them.
+fn offered(settings: &Settings) -> Result<Option<Vec<String>>, Failure> {
+    let allowed = plan::tools(settings);
+    let fitting: Vec<&str> = match (settings.mode, settings.safety) {
+        (Mode::Build, Safety::Danger) => return Ok(Some(allowed).filter(|tools| !tools.is_empty())),
+        (Mode::Plan, _) | (Mode::Build, Safety::Default) => READING.to_vec(),
+        (Mode::Build, Safety::Edit) => READING.iter().chain(&EDITING).copied().collect(),
+    };
+    let tools: Vec<String> =
+        fitting.into_iter().filter(|tool| allowed.is_empty() || allowed.iter().any(|name| name == tool)).map(str::to_owned).collect();
+    if tools.is_empty() {
+        let message = "none of the allowed tools may be used at this safety level without asking; allow `Read`, or raise the level";
+        return Err(failure::failure(FailureKind::Unsupported, message));
+    }
+    Ok(Some(tools))
+}

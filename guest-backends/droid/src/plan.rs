@@ -1,0 +1,102 @@
+//! How settings are put to Droid: flags, the words of its protocol, and the prompt.
+//!
+//! `--append-system-prompt-file` and `--skip-permissions-unsafe` are flags in both modes, although the protocol has
+//! parameters for them: what `initialize_session` is told stays with the session for good, and `load_session` takes
+//! neither (seen in 0.225.2). So the host also sees, and can refuse, the one flag that skips all questions.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, Level, Mode, Part, PutFile, Safety, Settings, Value};
+
+const SYSTEM_PROMPT: &str = "system-prompt.md";
+const EFFORTS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+/// Tools that change nothing.
+pub(crate) const READING: [&str; 8] = ["Read", "LS", "Grep", "Glob", "WebSearch", "FetchUrl", "TodoWrite", "Skill"];
+/// Tools that change files; models have either the first two or the last.
+pub(crate) const EDITING: [&str; 3] = ["Create", "Edit", "ApplyPatch"];
+
+/// What only a new process can change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    system_prompt: Option<String>,
+    skip_permissions: bool,
+}
+
+impl Fixed {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            system_prompt: settings.system_prompt.clone().filter(|text| !text.trim().is_empty()),
+            skip_permissions: settings.safety == Safety::Danger && settings.mode == Mode::Build,
+        }
+    }
+
+    /// Adds the flags, and puts the file that one of them names.
+    pub(crate) fn flags(&self, arguments: &mut Vec<Value>, out: &mut Vec<Action>) {
+        if self.skip_permissions {
+            arguments.push(word("--skip-permissions-unsafe"));
+        }
+        if let Some(text) = &self.system_prompt {
+            out.push(Action::PutFile(PutFile { name: SYSTEM_PROMPT.to_owned(), body: vec![Chunk::Text(text.clone())] }));
+            // Not kept over a resume, so it goes along every time.
+            arguments.extend([word("--append-system-prompt-file"), Value::File(SYSTEM_PROMPT.to_owned())]);
+        }
+    }
+}
+
+/// Returns an argument.
+pub(crate) fn word(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+/// Returns the effort where Droid has it.
+pub(crate) fn effort(settings: &Settings, emit: &mut Emit) -> Option<String> {
+    let effort = settings.effort.clone()?;
+    if EFFORTS.contains(&effort.as_str()) {
+        return Some(effort);
+    }
+    emit.diagnostic(Level::Warn, format!("Droid has no effort {effort:?}: left at its default"));
+    None
+}
+
+/// Returns the plain names of the tools allowed; empty: no restriction. Droid has no rules for the arguments of a tool.
+pub(crate) fn tools(settings: &Settings) -> Vec<String> {
+    let mut tools: Vec<String> = Vec::new();
+    for tool in &settings.allowed_tools {
+        let name = tool.split('(').next().unwrap_or_default().trim();
+        if !name.is_empty() && !tools.iter().any(|known| known == name) {
+            tools.push(name.to_owned());
+        }
+    }
+    tools
+}
+
+/// Whether this can be an id of a session, and no flag or path.
+pub(crate) fn is_session(id: &str) -> bool {
+    id.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && id.len() <= 128
+        && id.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.:".contains(letter))
+}
+
+/// Returns the prompt; files, and images unless the agent takes them as such, are named in their place.
+pub(crate) fn prompt(parts: &[Part], takes_images: bool) -> String {
+    let text = |part: &Part| match part {
+        Part::Text(text) => Some(text.clone()),
+        Part::Image(file) if takes_images && is_image(file) => None,
+        Part::Image(file) | Part::File(file) => Some(named(file)),
+    };
+    parts.iter().filter_map(text).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns the images of a prompt that Droid takes.
+pub(crate) fn images(parts: &[Part]) -> Vec<Attachment> {
+    let image = |part: &Part| if let Part::Image(file) = part { Some(file.clone()).filter(is_image) } else { None };
+    parts.iter().filter_map(image).collect()
+}
+
+fn is_image(file: &Attachment) -> bool {
+    matches!(file.media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp")
+}
+
+fn named(file: &Attachment) -> String {
+    format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+}

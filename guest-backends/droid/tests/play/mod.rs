@@ -1,0 +1,118 @@
+//! Recorded dialogues of Droid, and short words for what came of them.
+#![allow(dead_code, clippy::unwrap_used, clippy::missing_panics_doc)] // every test file uses some of it
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use aetheel_backend_sdk::dialogue::{Play, json_rpc};
+use aetheel_backend_sdk::fixture::start;
+use aetheel_backend_sdk::wit::{Action, Ask, EventKind, Safety, StartTurn, SteerOutcome, ToolStatus, Value};
+use droid::Backend;
+
+pub type Live = Play<Backend>;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/droid")
+}
+
+/// The names of all dialogues.
+pub fn names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("live-"))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    names
+}
+
+pub fn play(name: &str) -> Live {
+    Play::load(&folder().join(name), json_rpc)
+}
+
+/// A turn that asks before it changes anything.
+pub fn live(prompt: &str) -> StartTurn {
+    let mut start = StartTurn { one_shot: false, ..start(prompt) };
+    start.settings.safety = Safety::Default;
+    start
+}
+
+pub fn turn(turn: u32, prompt: &str) -> StartTurn {
+    StartTurn { turn, ..live(prompt) }
+}
+
+/// A notification.
+pub fn note(notification: &serde_json::Value) -> String {
+    serde_json::json!({"type": "notification", "method": "droid.session_notification", "params": {"notification": notification}})
+        .to_string()
+}
+
+pub fn events(actions: &[Action], turn: u32) -> Vec<&EventKind> {
+    let mut events = Vec::new();
+    for action in actions {
+        if let Action::Event(event) = action
+            && event.turn == turn
+        {
+            events.push(&event.kind);
+        }
+    }
+    events
+}
+
+/// The text people see in the end.
+pub fn shown(actions: &[Action], turn: u32) -> String {
+    let mut parts: Vec<(u32, String)> = Vec::new();
+    for event in events(actions, turn) {
+        let EventKind::Text(text) = event else { continue };
+        if !parts.iter().any(|(part, _)| *part == text.part) {
+            parts.push((text.part, String::new()));
+        }
+        let (_, said) = parts.iter_mut().find(|(part, _)| *part == text.part).unwrap();
+        if text.replace {
+            said.clear();
+        }
+        said.push_str(&text.text);
+    }
+    parts.into_iter().map(|(_, said)| said).collect()
+}
+
+pub fn notices(actions: &[Action], turn: u32) -> Vec<&str> {
+    events(actions, turn)
+        .into_iter()
+        .filter_map(|event| if let EventKind::Notice(notice) = event { Some(notice.as_str()) } else { None })
+        .collect()
+}
+
+pub fn tool_ends(actions: &[Action], turn: u32) -> Vec<ToolStatus> {
+    events(actions, turn)
+        .into_iter()
+        .filter_map(|event| if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None })
+        .collect()
+}
+
+pub fn ready(actions: &[Action]) -> Vec<String> {
+    actions
+        .iter()
+        .filter_map(|action| if let Action::SessionReady(ready) = action { Some(ready.native_id.clone()) } else { None })
+        .collect()
+}
+
+pub fn asks(actions: &[Action]) -> Vec<&Ask> {
+    actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect()
+}
+
+pub fn steered(actions: &[Action]) -> Vec<(u32, SteerOutcome)> {
+    actions
+        .iter()
+        .filter_map(|action| if let Action::Steered(steered) = action { Some((steered.message, steered.outcome)) } else { None })
+        .collect()
+}
+
+/// The arguments of every process that was asked for.
+pub fn spawns(actions: &[Action]) -> Vec<Vec<String>> {
+    let words = |arguments: &[Value]| {
+        arguments.iter().map(|value| if let Value::Text(text) = value { text.clone() } else { "<>".to_owned() }).collect()
+    };
+    actions.iter().filter_map(|action| if let Action::Spawn(spawn) = action { Some(words(&spawn.arguments)) } else { None }).collect()
+}

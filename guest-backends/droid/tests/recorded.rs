@@ -1,0 +1,210 @@
+//! What recorded runs of Droid 0.225.2 become, one process a turn: every run whole (`actions.jsonl` beside it), and the
+//! hazards by name.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
+use aetheel_backend_sdk::one_shot::LINGER_MS;
+use aetheel_backend_sdk::wit::{
+    Action, EventKind, FailureKind, Input, Outcome, Pipe, PlanStatus, SessionReady, StartTurn, ToolStatus, TurnDone,
+};
+use droid::Backend;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/droid")
+}
+
+fn turn(fixture: &Fixture) -> StartTurn {
+    let fork = fixture.value_of("--fork");
+    StartTurn { native_id: fixture.value_of("-s").or(fork).map(str::to_owned), fork: fork.is_some(), ..start("recorded") }
+}
+
+fn actions(name: &str) -> Vec<Action> {
+    let fixture = Fixture::load(&folder().join(name));
+    run::<Backend>(turn(&fixture), fixture.inputs())
+}
+
+fn done(actions: &[Action]) -> &TurnDone {
+    let mut done = actions.iter().filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None });
+    let first = done.next().expect("no turn-done");
+    assert_eq!(done.next(), None, "a second turn-done");
+    first
+}
+
+fn events(actions: &[Action]) -> Vec<&EventKind> {
+    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None }).collect()
+}
+
+fn shown(actions: &[Action]) -> String {
+    events(actions).iter().filter_map(|event| if let EventKind::Text(text) = event { Some(text.text.as_str()) } else { None }).collect()
+}
+
+fn notices(actions: &[Action]) -> Vec<&str> {
+    events(actions).iter().filter_map(|event| if let EventKind::Notice(notice) = event { Some(notice.as_str()) } else { None }).collect()
+}
+
+fn ends(actions: &[Action]) -> Vec<(ToolStatus, Option<u32>)> {
+    let end = |event: &&EventKind| if let EventKind::ToolEnd(end) = event { Some((end.status, end.exit_code)) } else { None };
+    events(actions).iter().filter_map(end).collect()
+}
+
+fn failure(name: &str) -> (FailureKind, String) {
+    match &done(&actions(name)).outcome {
+        Outcome::Failed(failure) => (failure.kind, failure.message.clone()),
+        outcome => panic!("{name} was {outcome:?}"),
+    }
+}
+
+#[test]
+fn every_recorded_run_becomes_what_is_written_beside_it() {
+    for fixture in Fixture::all(&folder()) {
+        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
+        done(&actions);
+        fixture.check(&actions);
+    }
+}
+
+#[test]
+fn nothing_the_real_agent_prints_is_unrecognised() {
+    for fixture in Fixture::all(&folder()) {
+        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
+        let unknown: Vec<_> = events(&actions).into_iter().filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
+        assert!(unknown.is_empty(), "{}: {unknown:?}", fixture.name());
+    }
+}
+
+#[test]
+fn what_is_shown_is_the_answer_once() {
+    for name in ["plain", "unicode-newlines", "stdin-prompt", "sigint-stream", "reasoning-high"] {
+        let actions = actions(name);
+        assert_eq!(done(&actions).outcome, Outcome::Completed, "{name}");
+        assert_eq!(Some(shown(&actions)), done(&actions).text, "{name}");
+    }
+}
+
+#[test]
+fn an_error_is_told_by_its_kind_and_in_the_words_of_the_service() {
+    for (name, kind, words) in [
+        ("error-400", FailureKind::BadRequest, "mock: scripted error 400 (400)"),
+        ("error-401", FailureKind::Authentication, "mock: invalid credentials (401)"),
+        ("error-429", FailureKind::RateLimited, "mock: scripted error 429 (429)"),
+        ("refusal", FailureKind::Refused, "content moderation policy"),
+        ("server-down", FailureKind::Overloaded, "Connection error."),
+        ("spec-mode", FailureKind::Refused, "insufficient permission"),
+        // These print nothing on stdout: stderr has the reason.
+        ("model-unknown", FailureKind::ModelNotFound, "Available custom models"),
+        ("only-tools-claude-names", FailureKind::BadRequest, "Unknown tool identifier"),
+        ("bad-flag", FailureKind::BadRequest, "unknown option"),
+        ("sys-append-missing", FailureKind::Other, "Failed to read"),
+        // And this one nothing at all.
+        ("resume-unknown", FailureKind::SessionUnknown, "could not load the session"),
+    ] {
+        let (found, message) = failure(name);
+        assert_eq!(found, kind, "{name}: {message}");
+        assert!(message.contains(words), "{name}: {message}");
+    }
+}
+
+#[test]
+fn an_error_on_the_way_that_droid_got_over_is_no_failure() {
+    let actions = actions("error-429-once");
+    assert_eq!(done(&actions).outcome, Outcome::Completed);
+}
+
+#[test]
+fn an_end_without_a_result_is_no_success_even_with_exit_code_0() {
+    let fixture = Fixture::load(&folder().join("plain"));
+    let mut inputs = fixture.inputs();
+    inputs.retain(|input| !matches!(input, Input::Line(line) if line.text.contains("\"completion\"")));
+    let actions = run::<Backend>(turn(&fixture), inputs);
+    assert!(matches!(&done(&actions).outcome, Outcome::Lost(lost) if lost.kind == FailureKind::Protocol), "{:?}", done(&actions));
+    assert!(matches!(done(&self::actions("sigkill-stream")).outcome, Outcome::Lost(_)));
+}
+
+#[test]
+fn a_process_that_lingers_after_its_completion_is_not_waited_for() {
+    let fixture = Fixture::load(&folder().join("plain"));
+    let mut inputs = fixture.inputs();
+    inputs.pop();
+    inputs.push(Input::Timer(1));
+    let actions = run::<Backend>(turn(&fixture), inputs);
+    assert!(actions.iter().any(|action| matches!(action, Action::SetTimer(timer) if timer.after_ms == LINGER_MS)));
+    assert_eq!(done(&actions).outcome, Outcome::Completed);
+}
+
+#[test]
+fn tools_have_their_kinds_their_ends_and_their_diffs() {
+    for (name, kinds) in [
+        ("tool-shell", &["bash"][..]),
+        ("tool-edit", &["file_read", "file_edit"]),
+        ("tool-write", &["file_write"]),
+        ("tools-sequence", &["bash", "file_read", "file_write", "file_search"]),
+        ("tools-parallel", &["bash", "file_read"]),
+    ] {
+        let actions = actions(name);
+        let kind = |event: &&EventKind| if let EventKind::ToolStart(tool) = event { Some(tool.kind.clone()) } else { None };
+        let found: Vec<_> = events(&actions).iter().filter_map(kind).collect();
+        assert_eq!(found, kinds, "{name}");
+        assert!(ends(&actions).iter().all(|(status, _)| *status == ToolStatus::Ok), "{name}");
+    }
+    assert_eq!(ends(&actions("tool-fail")), [(ToolStatus::Failed, Some(3))]);
+    assert_eq!(ends(&actions("only-tools-call")), [(ToolStatus::Denied, None)]);
+    assert_eq!(ends(&actions("spec-mode")), [(ToolStatus::Denied, None)]);
+}
+
+#[test]
+fn a_written_file_and_a_plan_are_told() {
+    let call = |name: &str, input: &str| {
+        format!(r#"{{"type":"tool_call","id":"t","messageId":"m","toolId":"{name}","toolName":"{name}","parameters":{input}}}"#)
+    };
+    let lines = [
+        call("Create", r#"{"file_path":"/srv/proj/a.txt","content":"one"}"#),
+        r#"{"type":"tool_result","id":"t","isError":false,"value":"{\"success\":true,\"file_path\":\"/srv/proj/a.txt\"}"}"#.to_owned(),
+        call("TodoWrite", r#"{"todos":"1. [in_progress] one\n2. [pending] two\n3. [completed] three"}"#),
+    ];
+    let actions = run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
+    let events = events(&actions);
+    assert!(
+        events.iter().any(|event| matches!(event, EventKind::ToolEnd(end)
+            if end.diffs.len() == 1 && end.diffs[0].path == "/srv/proj/a.txt" && end.diffs[0].new_text.as_deref() == Some("one"))),
+        "{events:?}"
+    );
+    let Some(EventKind::Plan(plan)) = events.last() else { panic!("{events:?}") };
+    let found: Vec<_> = plan.iter().map(|entry| (entry.text.as_str(), entry.status)).collect();
+    assert_eq!(found, [("one", PlanStatus::Active), ("two", PlanStatus::Pending), ("three", PlanStatus::Done)]);
+}
+
+#[test]
+fn a_session_is_told_and_a_lost_one_is_noticed() {
+    let ready = |actions: &[Action]| -> Vec<SessionReady> {
+        actions.iter().filter_map(|action| if let Action::SessionReady(ready) = action { Some(ready.clone()) } else { None }).collect()
+    };
+    let resumed = actions("resume-2");
+    let fixture = Fixture::load(&folder().join("resume-2"));
+    assert_eq!(ready(&resumed)[0].native_id, fixture.value_of("-s").unwrap());
+    assert_eq!(notices(&resumed), [""; 0]);
+    // Any id is taken, and begun anew when it is unknown: only the count of rounds gives it away.
+    assert_eq!(notices(&actions("resume-malformed")).len(), 1);
+    // A copy has an id of its own and keeps the conversation.
+    assert_eq!(notices(&actions("fork")), [""; 0]);
+    let mut moved = fixture.clone();
+    moved.stdout[0] = moved.stdout[0].replace(fixture.value_of("-s").unwrap(), "another");
+    let actions = run::<Backend>(turn(&fixture), moved.inputs());
+    assert!(notices(&actions).iter().any(|notice| notice.contains("earlier conversation is lost")));
+}
+
+#[test]
+fn usage_is_that_of_the_turn_or_none() {
+    let usage = done(&actions("plain")).usage.unwrap();
+    assert_eq!((usage.input, usage.cached, usage.output), (1020, 200, 5));
+    // A resumed session tells the sum over all its turns.
+    assert_eq!(done(&actions("resume-2")).usage, None);
+}
+
+#[test]
+fn thinking_is_told_apart_from_the_answer() {
+    let actions = actions("think-tool");
+    assert!(events(&actions).iter().any(|event| matches!(event, EventKind::Thinking(text) if text.text.contains("Thinking about step 0"))));
+    assert!(!shown(&actions).contains("Thinking about"));
+}

@@ -1,0 +1,127 @@
+//! Why something failed: the errors of OpenCode 1.18.33, `{"name": …, "data": {"message": …}}`, and what its server
+//! answers to requests.
+
+use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::wit::{Failure, FailureKind, HttpFailed};
+
+/// Bytes of a message.
+const MESSAGE: usize = 600;
+
+/// What an interrupted turn is called.
+pub(crate) const ABORTED: &str = "MessageAbortedError";
+
+/// A failure in words of this backend.
+pub(crate) fn of(kind: FailureKind, message: impl Into<String>) -> Failure {
+    Failure { kind, message: message.into(), retry_after_ms: None }
+}
+
+/// Returns the failure an error object stands for.
+pub(crate) fn of_error(error: &Value) -> Failure {
+    let name = error.text("name").or_else(|| error.text("_tag")).unwrap_or_default();
+    let data = if error["data"].is_null() { error } else { &error["data"] };
+    let message = data.text("message").unwrap_or(name);
+    let kind = match name {
+        "ProviderAuthError" => FailureKind::Authentication,
+        "ContextOverflowError" => FailureKind::ContextFull,
+        "ContentFilterError" => FailureKind::Refused,
+        "NotFoundError" | "SessionNotFoundError" => FailureKind::SessionUnknown,
+        "BadRequest" => FailureKind::BadRequest,
+        _ => said(message).unwrap_or_else(|| match data.count("statusCode") {
+            Some(status) => of_status(status),
+            // The service was not reached at all.
+            None if data.is_true("isRetryable") || data["metadata"].get("code").is_some() => FailureKind::Overloaded,
+            None => FailureKind::Other,
+        }),
+    };
+    of(kind, one_line(message, MESSAGE))
+}
+
+/// Returns the failure that words of OpenCode stand for, where there is nothing else to go by.
+pub(crate) fn of_words(text: &str) -> Failure {
+    of(said(text).unwrap_or(FailureKind::Other), one_line(text, MESSAGE))
+}
+
+/// Returns the failure that an answer of the server stands for.
+pub(crate) fn of_answer(what: &str, status: u32, body: &str) -> Failure {
+    let error = json::parse(body).unwrap_or_default();
+    let said = of_error(&error);
+    let kind = match status {
+        401 | 403 => FailureKind::Authentication,
+        404 => FailureKind::SessionUnknown,
+        400 => FailureKind::BadRequest,
+        _ => said.kind,
+    };
+    let why = if said.message.is_empty() { format!("status {status}") } else { said.message };
+    of(kind, format!("{what}: {why}"))
+}
+
+/// Returns the failure for a request that was not answered.
+pub(crate) fn of_silence(what: &str, failed: &HttpFailed) -> Failure {
+    let kind = if failed.timed_out { FailureKind::TimedOut } else { FailureKind::Protocol };
+    of(kind, format!("{what}: {}", one_line(&failed.message, MESSAGE)))
+}
+
+fn of_status(status: u32) -> FailureKind {
+    match status {
+        401 | 403 => FailureKind::Authentication,
+        404 => FailureKind::ModelNotFound,
+        408 => FailureKind::TimedOut,
+        413 => FailureKind::ContextFull,
+        402 | 429 => FailureKind::RateLimited,
+        400..500 => FailureKind::BadRequest,
+        _ => FailureKind::Overloaded,
+    }
+}
+
+fn said(message: &str) -> Option<FailureKind> {
+    let message = message.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if says(&["session not found"]) {
+        Some(FailureKind::SessionUnknown)
+    } else if says(&["model not found", "providermodelnotfounderror"]) {
+        Some(FailureKind::ModelNotFound)
+    } else if says(&["prompt is too long", "context window", "context length"]) {
+        Some(FailureKind::ContextFull)
+    } else if says(&["you must provide a message", "agent not found"]) {
+        Some(FailureKind::BadRequest)
+    } else if says(&["unable to connect", "econnrefused"]) {
+        Some(FailureKind::Overloaded)
+    } else if says(&["api key is missing", "invalid api key", "unauthorized"]) {
+        Some(FailureKind::Authentication)
+    } else if says(&["rate limit", "too many requests"]) {
+        Some(FailureKind::RateLimited)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_sorted_by_name_status_and_words() {
+        for (error, kind) in [
+            (r#"{"name":"APIError","data":{"message":"no","statusCode":401}}"#, FailureKind::Authentication),
+            (r#"{"name":"APIError","data":{"message":"no","statusCode":429}}"#, FailureKind::RateLimited),
+            (r#"{"name":"APIError","data":{"message":"no","statusCode":400}}"#, FailureKind::BadRequest),
+            (r#"{"name":"APIError","data":{"message":"no","statusCode":503}}"#, FailureKind::Overloaded),
+            (r#"{"name":"APIError","data":{"message":"no","isRetryable":true}}"#, FailureKind::Overloaded),
+            (r#"{"name":"ContextOverflowError","data":{"message":"long"}}"#, FailureKind::ContextFull),
+            (r#"{"name":"UnknownError","data":{"message":"Model not found: a/b."}}"#, FailureKind::ModelNotFound),
+            (r#"{"name":"UnknownError","data":{"message":"Agent not found: \"x\""}}"#, FailureKind::BadRequest),
+            (r#"{"name":"UnknownError","data":{"message":"Unexpected server error."}}"#, FailureKind::Other),
+        ] {
+            assert_eq!(of_error(&json::parse(error).expect("JSON")).kind, kind, "{error}");
+        }
+    }
+
+    #[test]
+    fn answers_of_the_server_say_what_was_asked_of_it() {
+        let body = r#"{"name":"NotFoundError","data":{"message":"Session not found: ses_x"}}"#;
+        let failure = of_answer("resuming the session", 404, body);
+        assert_eq!((failure.kind, &*failure.message), (FailureKind::SessionUnknown, "resuming the session: Session not found: ses_x"));
+        assert_eq!(of_answer("the prompt", 500, "<html>").message, "the prompt: status 500");
+    }
+}

@@ -1,0 +1,201 @@
+//! What the agent asks people: permissions and questions.
+//!
+//! Every request is answered, unless the agent takes it back. A permission that is refused without a word ends the turn; with a word
+//! the model goes on. A question can be left unanswered, and the model goes on; rejecting it ends the turn (1.18.33).
+
+use std::collections::BTreeMap;
+
+use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::wit::{Action, Ask, AskKind, Decision, Question, ToolStart};
+use serde_json::json;
+
+use super::Live;
+use super::link::{Purpose, Wait, text};
+use crate::{safety, tool};
+
+const REFUSED: &str = "The user refused this. Go on without it.";
+const NOBODY: &str = "Nobody was there to allow this. Go on without it.";
+/// Bytes of a title.
+const TITLE: usize = 160;
+
+/// A request of the agent that a person has.
+#[derive(Debug)]
+pub(crate) struct Open {
+    session: u32,
+    request: String,
+    what: What,
+    /// Whether a sub-agent asks.
+    child: bool,
+}
+
+#[derive(Debug)]
+enum What {
+    /// The permission and the patterns that "always" stands for.
+    Permission(String, Vec<String>),
+    /// The number of questions.
+    Questions(usize),
+}
+
+/// Takes back what is open of a session.
+pub(crate) fn withdraw(asks: &mut BTreeMap<u32, Open>, session: u32, out: &mut Vec<Action>) {
+    asks.retain(|ask, open| {
+        if open.session == session {
+            out.push(Action::AskWithdrawn(*ask));
+        }
+        open.session != session
+    });
+}
+
+impl Live {
+    pub(super) fn asked(&mut self, session: u32, kind: &str, request: &Value, out: &mut Vec<Action>) {
+        let (Some(known), Some(id)) = (self.sessions.get(&session), request.text("id")) else { return };
+        // Nothing that was sent here waits for it, and nobody would be asked.
+        let Some(turn) = known.turn.as_ref().filter(|turn| turn.waiting.is_none()) else { return };
+        if self.asks.values().any(|open| open.request == id) {
+            return;
+        }
+        let child = request.text("sessionID") != known.native.as_deref();
+        let name = turn.name;
+        let (title, ask_kind, what, always) = if kind == "question.asked" {
+            let questions = request.list("questions");
+            let title = questions.first().and_then(|first| first.text("question")).unwrap_or("OpenCode asks");
+            (
+                title.to_owned(),
+                AskKind::Questions(questions.iter().enumerate().map(question).collect()),
+                What::Questions(questions.len()),
+                None,
+            )
+        } else {
+            let permission = request.text("permission").unwrap_or_default().to_owned();
+            let always = texts(&request["always"]);
+            if safety::granted(&turn.settings, &permission) || known.allowed.contains(&(permission.clone(), always.clone())) {
+                return self.reply(session, id, "permission", "reply", &json!({"reply": "once"}), out);
+            }
+            let start = about(&permission, request, turn.parts.used(request["tool"].text("callID").unwrap_or_default()));
+            let title = format!("OpenCode asks to use {permission}: {}", start.title);
+            let label = (!always.is_empty()).then(|| one_line(&format!("Allow {permission} {} in this session", always.join(", ")), TITLE));
+            (title, AskKind::Permission(start), What::Permission(permission, always), label)
+        };
+        let ask = self.link.key();
+        self.asks.insert(ask, Open { session, request: id.to_owned(), what, child });
+        let title = one_line(&title, TITLE);
+        out.push(Action::Ask(Ask { ask, session, turn: name.turn, title, kind: ask_kind, always_label: always }));
+    }
+
+    pub(super) fn answer(&mut self, ask: u32, decision: &Decision, out: &mut Vec<Action>) {
+        let Some(open) = self.asks.remove(&ask) else { return };
+        let Open { session, request, what, child } = open;
+        match &what {
+            What::Permission(permission, always) => {
+                let reply = match decision {
+                    Decision::AllowOnce | Decision::AllowAlways => json!({"reply": "once"}),
+                    Decision::Deny(why) => json!({"reply": "reject", "message": why.as_deref().unwrap_or(REFUSED)}),
+                    Decision::DenyAndStop => json!({"reply": "reject"}),
+                    Decision::Answers(_) | Decision::Dismissed => json!({"reply": "reject", "message": NOBODY}),
+                };
+                self.reply(session, &request, "permission", "reply", &reply, out);
+                if *decision == Decision::AllowAlways {
+                    self.allow(session, permission, always, out);
+                }
+            }
+            What::Questions(count) => {
+                let answers = |texts: &dyn Fn(usize) -> Vec<String>| json!({"answers": (0..*count).map(texts).collect::<Vec<_>>()});
+                let reply = match decision {
+                    Decision::Answers(given) => answers(&|number| {
+                        given.iter().find(|(id, _)| *id == number.to_string()).map(|(_, texts)| texts.clone()).unwrap_or_default()
+                    }),
+                    Decision::Deny(Some(why)) => answers(&|_| vec![why.clone()]),
+                    Decision::DenyAndStop => {
+                        self.reply(session, &request, "question", "reject", &json!({}), out);
+                        return self.stop_parent(session, child, out);
+                    }
+                    _ => answers(&|_| Vec::new()),
+                };
+                self.reply(session, &request, "question", "reply", &reply, out);
+            }
+        }
+        if *decision == Decision::DenyAndStop {
+            self.stop_parent(session, child, out);
+        }
+    }
+
+    /// The agent has an answer: ours, or one from elsewhere.
+    pub(super) fn replied(&mut self, properties: &Value, out: &mut Vec<Action>) {
+        let Some(request) = properties.text("requestID") else { return };
+        self.asks.retain(|ask, open| {
+            if open.request == request {
+                out.push(Action::AskWithdrawn(*ask));
+            }
+            open.request != request
+        });
+    }
+
+    /// Allows something for the rest of the session, also where it is asked already.
+    fn allow(&mut self, session: u32, permission: &str, always: &[String], out: &mut Vec<Action>) {
+        let Some(known) = self.sessions.get_mut(&session).filter(|_| !always.is_empty()) else { return };
+        known.allowed.insert((permission.to_owned(), always.to_vec()));
+        let covered =
+            |open: &Open| open.session == session && matches!(&open.what, What::Permission(p, a) if p == permission && a == always);
+        let asks: Vec<u32> = self.asks.iter().filter(|(_, open)| covered(open)).map(|(ask, _)| *ask).collect();
+        for ask in asks {
+            out.push(Action::AskWithdrawn(ask));
+            self.answer(ask, &Decision::AllowOnce, out);
+        }
+    }
+
+    /// A sub-agent that is refused ends, and the agent that started it goes on.
+    fn stop_parent(&mut self, session: u32, child: bool, out: &mut Vec<Action>) {
+        if let Some(turn) = self.sessions.get(&session).filter(|_| child).and_then(super::session::Session::turn_ref) {
+            self.abort(turn, out);
+            self.link.wait(turn, Wait::Grace, out);
+        }
+    }
+
+    fn reply(&mut self, session: u32, id: &str, kind: &str, how: &str, body: &serde_json::Value, out: &mut Vec<Action>) {
+        // It becomes part of a path.
+        if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return;
+        }
+        let directory = self.sessions.get(&session).map(|session| session.cwd.as_str());
+        self.link.http(("POST", &format!("/{kind}/{id}/{how}")), directory, text(body), Purpose::Reply, out);
+    }
+}
+
+/// What a permission is about: the use of the tool that wants it, or what the request says itself.
+fn about(permission: &str, request: &Value, used: Option<&ToolStart>) -> ToolStart {
+    let patterns = texts(&request["patterns"]).join(", ");
+    // Where it is about more than the tool shows: a place outside the directory, a change as a diff.
+    let input = match (&request["metadata"], used) {
+        (Value::Object(metadata), _) if !metadata.is_empty() => request["metadata"].to_string(),
+        (_, Some(used)) => used.input.clone(),
+        _ => json!({"patterns": texts(&request["patterns"])}).to_string(),
+    };
+    let title = match used {
+        Some(used) if patterns.is_empty() => used.title.clone(),
+        _ if patterns.is_empty() => permission.to_owned(),
+        _ => one_line(&patterns, TITLE),
+    };
+    let id = used.map_or_else(|| request.text("id").unwrap_or_default().to_owned(), |used| used.id.clone());
+    let target = used.and_then(|used| used.target.clone()).or_else(|| Some(patterns).filter(|patterns| !patterns.is_empty()));
+    let kind = match used {
+        Some(used) if tool::kind(permission) == "other" => used.kind.clone(),
+        _ => tool::kind(permission).to_owned(),
+    };
+    let native_name = used.map_or_else(|| permission.to_owned(), |used| used.native_name.clone());
+    ToolStart { id, parent: used.and_then(|used| used.parent.clone()), kind, native_name, title, target, input }
+}
+
+fn question((number, question): (usize, &Value)) -> Question {
+    Question {
+        id: number.to_string(),
+        text: question.text("question").unwrap_or_default().to_owned(),
+        options: question.list("options").iter().filter_map(|option| option.text("label")).map(str::to_owned).collect(),
+        many: question.is_true("multiple"),
+        free_text: question.get("custom").and_then(json::Value::as_bool).unwrap_or(true),
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().unwrap_or_default().iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,199 @@
+//! What the host wants to know or have done outside a turn.
+//!
+//! Models are asked of `opencode models`: the server's own lists carry the keys of the providers.
+
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::text::stderr_summary;
+use aetheel_backend_sdk::wit::{
+    Action, Exit, Exited, Failure, FailureKind, Line, Model, Pipe, Query, QueryAnswer, QueryKind, QueryResult, SessionInfo, Spawn,
+    Value as Argument, Variable,
+};
+use serde_json::json;
+
+use super::Live;
+use super::link::{Asked, Purpose, text};
+use super::server::Server;
+use crate::{failure, prompt};
+
+/// A run of `opencode models`.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) query: u32,
+    models: Vec<Model>,
+}
+
+impl Listing {
+    /// What the run came to.
+    pub(crate) fn answer(self, exited: &Exited) -> Action {
+        if exited.how == Exit::Code(0) || !self.models.is_empty() {
+            return answered(self.query, QueryResult::Models(self.models));
+        }
+        let said = stderr_summary(&exited.stderr_tail, 5);
+        let said = if said.is_empty() { "`opencode models` ended without a list".to_owned() } else { said };
+        failed(self.query, failure::of_words(&said))
+    }
+}
+
+/// Answers that a query failed.
+pub(crate) fn failed(query: u32, failure: Failure) -> Action {
+    answered(query, QueryResult::Failed(failure))
+}
+
+fn answered(query: u32, answer: QueryResult) -> Action {
+    Action::QueryAnswer(QueryAnswer { query, answer })
+}
+
+impl Live {
+    pub(super) fn query(&mut self, query: Query, out: &mut Vec<Action>) {
+        match query.kind {
+            QueryKind::Raw(_) => {
+                out.push(failed(query.query, failure::of(FailureKind::Unsupported, "OpenCode is asked no questions of its own")));
+            }
+            QueryKind::Models => self.list_models(&query, out),
+            _ if self.ready(out) => self.ask_server(&query, out),
+            _ => self.queries.push(query),
+        }
+    }
+
+    fn ask_server(&mut self, query: &Query, out: &mut Vec<Action>) {
+        let session = query.session.and_then(|session| self.sessions.get(&session));
+        let directory = session.map(|session| session.cwd.clone());
+        let directory = directory.as_deref();
+        let native = session.and_then(|session| session.native.clone());
+        let purpose = |asked| Purpose::Query { query: query.query, asked };
+        let unknown = || failed(query.query, failure::of(FailureKind::SessionUnknown, "the session is not open: prompt it first"));
+        match &query.kind {
+            QueryKind::Health => self.link.http(("GET", "/global/health"), None, Vec::new(), purpose(Asked::Health), out),
+            QueryKind::Sessions => self.link.http(("GET", "/session"), directory, Vec::new(), purpose(Asked::Sessions), out),
+            QueryKind::Rename(title) => match native {
+                Some(native) => {
+                    let body = text(json!({"title": title}));
+                    self.link.http(("PATCH", &format!("/session/{native}")), directory, body, purpose(Asked::Deed), out);
+                }
+                None => out.push(unknown()),
+            },
+            QueryKind::DeleteSession(id) if !prompt::is_session(id) => out.push(unknown()),
+            QueryKind::DeleteSession(id) => {
+                self.link.http(("DELETE", &format!("/session/{id}")), directory, Vec::new(), purpose(Asked::Deed), out);
+            }
+            QueryKind::Compact => match (session, native) {
+                (Some(session), _) if session.turn.is_some() => {
+                    out.push(failed(
+                        query.query,
+                        failure::of(FailureKind::Unsupported, "the session is busy: wait for the end of its turn"),
+                    ));
+                }
+                (Some(session), Some(native)) => match &session.model {
+                    Some((provider, model)) => {
+                        let body = text(json!({"providerID": provider, "modelID": model}));
+                        let asked = Asked::Compact { session: session.key };
+                        self.link.http(("POST", &format!("/session/{native}/summarize")), directory, body, purpose(asked), out);
+                    }
+                    None => out.push(failed(query.query, failure::of(FailureKind::Other, "nothing was said in the session yet"))),
+                },
+                _ => out.push(unknown()),
+            },
+            QueryKind::Models | QueryKind::Raw(_) => {}
+        }
+    }
+
+    pub(super) fn query_answered(&mut self, query: u32, asked: Asked, body: &Value, out: &mut Vec<Action>) {
+        let answer = match asked {
+            Asked::Health if body.is_true("healthy") => {
+                QueryResult::Health(format!("OpenCode {} is healthy", body.text("version").unwrap_or("of an unknown version")))
+            }
+            Asked::Health => QueryResult::Failed(failure::of(FailureKind::Other, "OpenCode's server does not say that it is healthy")),
+            Asked::Sessions => QueryResult::Sessions(body.as_array().unwrap_or_default().iter().filter_map(session_info).collect()),
+            Asked::Deed | Asked::Compact { .. } => QueryResult::Done,
+        };
+        out.push(answered(query, answer));
+    }
+
+    fn list_models(&mut self, query: &Query, out: &mut Vec<Action>) {
+        let proc = self.link.key();
+        self.listings.insert(proc, Listing { query: query.query, models: Vec::new() });
+        let environment = vec![Variable { name: "OPENCODE_DISABLE_AUTOUPDATE".to_owned(), value: Argument::Text("1".to_owned()) }];
+        out.push(Action::Spawn(Spawn {
+            proc,
+            program: "opencode".to_owned(),
+            arguments: vec![Argument::Text("models".to_owned())],
+            environment,
+            stdin: Vec::new(),
+            keep_open: false,
+            listens: false,
+            basic_auth: None,
+            session: query.session,
+            turn: None,
+        }));
+    }
+
+    /// A line of `opencode models`: the name of one, which is also what is chosen by.
+    pub(super) fn listed(&mut self, line: &Line) {
+        if let Some(listing) = self.listings.get_mut(&line.proc).filter(|_| line.pipe == Pipe::Stdout)
+            && prompt::model(line.text.trim()).is_ok()
+        {
+            let id = line.text.trim().to_owned();
+            listing.models.push(Model { label: id.clone(), id, efforts: Vec::new() });
+        }
+    }
+
+    /// Whether nothing is under way that another instance could not go on with.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.server, Server::Up { .. })
+            && self.link.is_quiet()
+            && self.queries.is_empty()
+            && self.listings.is_empty()
+            && self.sessions.values().all(|session| session.turn.is_none() && !session.stray)
+    }
+}
+
+fn session_info(session: &Value) -> Option<SessionInfo> {
+    // Sub-agents' sessions are not talked to.
+    if session.text("parentID").is_some() {
+        return None;
+    }
+    Some(SessionInfo {
+        native_id: session.text("id")?.to_owned(),
+        title: session.text("title").filter(|title| super::events::says_something(title)).map(str::to_owned),
+        cwd: session.text("directory").map(str::to_owned),
+        updated: session["time"].number("updated").and_then(rfc3339),
+    })
+}
+
+/// Returns a time as people write it, from milliseconds since 1970 (days to dates as in Howard Hinnant's `civil_from_days`).
+#[allow(clippy::cast_possible_truncation)] // `as` saturates, and the range is checked
+fn rfc3339(ms: f64) -> Option<String> {
+    if !(0.0..253_402_300_800_000.0).contains(&ms) {
+        return None;
+    }
+    let seconds = (ms / 1000.0) as i64;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    Some(format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_dates() {
+        for (ms, text) in [
+            (0.0, "1970-01-01T00:00:00Z"),
+            (951_782_400_000.0, "2000-02-29T00:00:00Z"),
+            (1_795_294_757_568.0, "2026-11-21T20:59:17Z"),
+            (4_102_444_799_999.0, "2099-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(rfc3339(ms).as_deref(), Some(text));
+        }
+        assert_eq!(rfc3339(f64::NAN), None);
+        assert_eq!(rfc3339(-1.0), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! `opencode run`, once a turn. It tells every part once, when it is done, and does not tell the end: a request to the model
+//! that ended for another reason than tools, or an error, is the last word.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::one_shot::{Agent, TurnResult, spawn};
+use aetheel_backend_sdk::wit::{
+    Action, Chunk, Failure, FailureKind, Level, Line, Outcome, Pipe, PutFile, Safety, Spawn, StartTurn, Value as Argument, Variable,
+};
+
+use crate::parts::Parts;
+use crate::{failure, prompt, safety, todo};
+
+const CONFIG: &str = "opencode.json";
+const SYSTEM_PROMPT: &str = "system-prompt.md";
+/// Names the system prompt's file to the configuration, which cannot know where the host puts it.
+const SYSTEM_PROMPT_VARIABLE: &str = "AETHEEL_SYSTEM_PROMPT";
+const EFFORTS: [&str; 6] = ["minimal", "low", "medium", "high", "xhigh", "max"];
+
+/// OpenCode, as it speaks in a single run.
+#[derive(Debug, Default)]
+pub struct Once {
+    resumed: Option<String>,
+    session: Option<String>,
+    model: Option<String>,
+    error: Option<Failure>,
+    parts: Parts,
+}
+
+impl Agent for Once {
+    fn describe() -> String {
+        include_str!("descriptor.json").to_owned()
+    }
+
+    fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
+        if prompt::is_empty(&start.parts) {
+            return Err(prompt::nothing());
+        }
+        let settings = &start.settings;
+        let mut words = vec!["run", "--format", "json", "--thinking", "--agent", prompt::agent(settings.mode)];
+        if settings.safety == Safety::Danger && settings.mode == aetheel_backend_sdk::wit::Mode::Build {
+            words.push("--auto");
+        }
+        if let Some(model) = &settings.model {
+            prompt::model(model)?;
+            words.extend(["--model", model]);
+        }
+        match settings.effort.as_deref() {
+            Some(effort) if EFFORTS.contains(&effort) => words.extend(["--variant", effort]),
+            Some(effort) => emit.diagnostic(Level::Warn, format!("OpenCode has no effort {effort:?}: left at its default")),
+            None => {}
+        }
+        if let Some(id) = &start.native_id {
+            if !prompt::is_session(id) {
+                return Err(failure::of(FailureKind::SessionUnknown, "the session id is not one of OpenCode"));
+            }
+            words.extend(["--session", id]);
+            if start.fork {
+                words.push("--fork");
+            }
+        }
+        let text = |text: &str| Argument::Text(text.to_owned());
+        let mut environment = vec![("OPENCODE_DISABLE_AUTOUPDATE", text("1"))];
+        environment.extend(safety::of_run(settings).map(|rules| ("OPENCODE_PERMISSION", Argument::Text(rules))));
+        if let Some(system) = settings.system_prompt.as_ref().filter(|text| !text.is_empty()) {
+            let config = format!("{{\"instructions\":[\"{{env:{SYSTEM_PROMPT_VARIABLE}}}\"]}}");
+            for (name, body) in [(SYSTEM_PROMPT, system.clone()), (CONFIG, config)] {
+                emit.action(Action::PutFile(PutFile { name: name.to_owned(), body: vec![Chunk::Text(body)] }));
+            }
+            environment.push(("OPENCODE_CONFIG", Argument::File(CONFIG.to_owned())));
+            environment.push((SYSTEM_PROMPT_VARIABLE, Argument::File(SYSTEM_PROMPT.to_owned())));
+        }
+        let environment = environment.into_iter().map(|(name, value)| Variable { name: name.to_owned(), value }).collect();
+        let plan = spawn("opencode", words.into_iter().map(text), vec![Chunk::Text(prompt::text(&start.parts))]);
+        self.resumed = start.native_id.filter(|_| !start.fork);
+        self.model = start.settings.model;
+        Ok(Spawn { environment, ..plan })
+    }
+
+    fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
+        let text = line.text.trim();
+        if line.pipe == Pipe::Stderr || text.is_empty() {
+            return None;
+        }
+        match json::parse(text) {
+            Ok(message @ Value::Object(_)) => self.message(&message, text, emit),
+            _ => {
+                let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
+                emit.unrecognised(what, None, text);
+                None
+            }
+        }
+    }
+
+    fn failure(&mut self, stderr: &str) -> Failure {
+        self.error.take().unwrap_or_else(|| {
+            // `Error: …`, coloured in a way of its own where the host did not take that away.
+            let said = stderr.lines().rev().find_map(|line| line.split_once("Error: ")).map_or(stderr, |(_, said)| said);
+            failure::of_words(said.trim_start_matches("\u{1b}[0m"))
+        })
+    }
+}
+
+impl Once {
+    fn message(&mut self, message: &Value, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
+        if let Some(session) = message.text("sessionID")
+            && self.session.is_none()
+        {
+            self.session = Some(session.to_owned());
+            emit.session_ready(session, self.model.clone());
+            if self.resumed.as_deref().is_some_and(|resumed| resumed != session) {
+                emit.notice("OpenCode began a new session: what was said before is lost to it");
+            }
+        }
+        let part = &message["part"];
+        match message.text("type") {
+            Some("step_start" | "text" | "reasoning" | "tool_use") => {
+                self.parts.part(part, None, emit);
+                if part.text("tool") == Some("todowrite") && part["state"].text("status") == Some("completed") {
+                    emit.plan(todo::plan(part["state"]["input"].list("todos")));
+                }
+                None
+            }
+            Some("step_finish") => {
+                self.parts.part(part, None, emit);
+                let last = part.text("reason").is_some_and(|reason| !matches!(reason, "tool-calls" | "unknown"));
+                last.then(|| TurnResult { outcome: Outcome::Completed, text: self.parts.answer(), usage: self.parts.usage() })
+            }
+            Some("error") => {
+                let failure = failure::of_error(&message["error"]);
+                self.error = Some(failure.clone());
+                // OpenCode shortens the conversation and goes on.
+                let last = failure.kind != FailureKind::ContextFull;
+                last.then(|| TurnResult { outcome: Outcome::Failed(failure), text: None, usage: self.parts.usage() })
+            }
+            kind => {
+                emit.unrecognised(format!("line type {:?}", kind.unwrap_or("none")), Some("type".to_owned()), raw);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The parts of a turn's messages: text, reasoning, uses of tools, requests to the model.
+//!
+//! A server tells a part several times, whole each time, and the growth of its text in between; a single run tells it
+//! once. Both come here, so that a conversation gives the same events either way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::wit::{ToolStart, Usage};
+
+use crate::spent::Spent;
+use crate::tool;
+
+/// Parts that say nothing a turn needs: marks of progress, what the user sent, copies of what tools tell better.
+const IGNORED: [&str; 8] = ["agent", "compaction", "file", "patch", "retry", "snapshot", "step-start", "subtask"];
+
+/// What is known of the parts of a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    said: BTreeMap<String, Said>,
+    tools: BTreeMap<String, Used>,
+    next: u32,
+    /// Text parts since the last request to the model began: the answer, if it was the last one.
+    tail: Vec<String>,
+    steps: BTreeSet<String>,
+    spent: Spent,
+}
+
+/// A part with text.
+#[derive(Debug)]
+struct Said {
+    part: u32,
+    thinking: bool,
+    text: String,
+}
+
+/// A use of a tool.
+#[derive(Debug)]
+struct Used {
+    call: String,
+    start: ToolStart,
+    output: String,
+    ended: bool,
+}
+
+impl Parts {
+    /// Takes a part as it is now. `parent`: none for the agent itself, `Some` of the tool use it is nested in for a
+    /// sub-agent, whose text is not told: it comes back as output of that tool.
+    pub(crate) fn part(&mut self, part: &Value, parent: Option<Option<&str>>, emit: &mut Emit) {
+        let id = part.text("id").unwrap_or_default();
+        match (part.text("type"), parent) {
+            (Some("text" | "reasoning"), Some(_)) => {}
+            (Some("text"), None) => self.whole(id, false, part.text("text").unwrap_or_default(), emit),
+            (Some("reasoning"), None) => self.whole(id, true, part.text("text").unwrap_or_default(), emit),
+            (Some("tool"), _) => self.tool(id, part, parent.flatten(), emit),
+            (Some("step-finish"), _) => {
+                self.spent.step(part, parent.is_none());
+                if let Some(usage) = self.spent.usage() {
+                    emit.usage(usage);
+                }
+            }
+            (Some("step-start"), None) => {
+                if self.steps.insert(id.to_owned()) {
+                    self.tail.clear();
+                }
+            }
+            (Some(kind), _) if IGNORED.contains(&kind) => {}
+            (kind, _) => {
+                emit.unrecognised(format!("message part {:?}", kind.unwrap_or("none")), Some("part.type".to_owned()), &part.to_string());
+            }
+        }
+    }
+
+    /// Notes what a part that is told to nobody used: a summary of the conversation.
+    pub(crate) fn aside(&mut self, part: &Value) {
+        if part.text("type") == Some("step-finish") {
+            self.spent.step(part, false);
+        }
+    }
+
+    /// Adds to the text of a part. One whose beginning is not known is told when it is whole.
+    pub(crate) fn delta(&mut self, id: &str, said: &str, emit: &mut Emit) {
+        let Some(known) = self.said.get_mut(id) else { return };
+        known.text.push_str(said);
+        if known.thinking { emit.thinking(known.part, said) } else { emit.text(known.part, said) }
+    }
+
+    /// A part is gone.
+    pub(crate) fn removed(&mut self, id: &str, emit: &mut Emit) {
+        let Some(gone) = self.said.remove(id) else { return };
+        self.tail.retain(|part| part != id);
+        if gone.thinking { emit.whole_thinking(gone.part, "") } else { emit.whole_text(gone.part, "") }
+    }
+
+    /// The answer: the text since the last request to the model began. None: the parts in order.
+    pub(crate) fn answer(&self) -> Option<String> {
+        let text: String = self.tail.iter().filter_map(|id| self.said.get(id)).map(|said| said.text.as_str()).collect();
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// What the turn used.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.spent.usage()
+    }
+
+    /// What is known of the use of a tool with the model's id.
+    pub(crate) fn used(&self, call: &str) -> Option<&ToolStart> {
+        self.tools.values().rev().find(|used| used.call == call).map(|used| &used.start)
+    }
+
+    fn whole(&mut self, id: &str, thinking: bool, text: &str, emit: &mut Emit) {
+        if !self.said.contains_key(id) {
+            self.said.insert(id.to_owned(), Said { part: self.next, thinking, text: String::new() });
+            self.next += 1;
+            if !thinking {
+                self.tail.push(id.to_owned());
+            }
+        }
+        let Some(known) = self.said.get_mut(id) else { return };
+        match (text.strip_prefix(known.text.as_str()), known.thinking) {
+            (Some(""), _) => {}
+            (Some(rest), false) => emit.text(known.part, rest),
+            (Some(rest), true) => emit.thinking(known.part, rest),
+            (None, false) => emit.whole_text(known.part, text),
+            (None, true) => emit.whole_thinking(known.part, text),
+        }
+        text.clone_into(&mut known.text);
+    }
+
+    fn tool(&mut self, id: &str, part: &Value, parent: Option<&str>, emit: &mut Emit) {
+        let (name, state) = (part.text("tool").unwrap_or_default(), &part["state"]);
+        let known = self.tools.contains_key(id);
+        let used = self.tools.entry(id.to_owned()).or_insert_with(|| Used {
+            call: part.text("callID").unwrap_or_default().to_owned(),
+            start: tool::start(id, name, parent, &Value::Null),
+            output: String::new(),
+            ended: false,
+        });
+        if used.ended {
+            return;
+        }
+        let start = tool::start(id, name, parent, &state["input"]);
+        // Nothing but its name is known while the model still writes the input.
+        if start != used.start || !known {
+            used.start = start.clone();
+            emit.tool_start(start);
+        }
+        // The output so far. A beginning that changed was cut: the end tells all.
+        if state.text("status") == Some("running")
+            && let Some(output) = state["metadata"].text("output")
+            && let Some(more) = output.strip_prefix(used.output.as_str()).filter(|more| !more.is_empty())
+        {
+            emit.tool_output(id, more);
+            output.clone_into(&mut used.output);
+        }
+        if let Some(end) = tool::end(id, name, state) {
+            used.ended = true;
+            emit.tool_end(end);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a turn may do, in OpenCode's permission rules: of those that fit, the last one counts (seen in 1.18.33).
+//!
+//! A session's rules come after those of the agent and of the configuration, and are appended to, never replaced: each
+//! set begins with a rule for everything, so that nothing of an earlier one remains. Sub-agents have sessions of their
+//! own, which inherit what is denied and nothing else; for them the configuration of the whole server asks about
+//! everything, and [`granted`] answers what the level of the turn allows.
+
+use aetheel_backend_sdk::wit::{Mode, Safety, Settings};
+use serde_json::{Value, json};
+
+/// Permissions that change nothing. Environment files are asked about, as OpenCode itself does.
+const READING: [(&str, &str, &str); 14] = [
+    ("read", "*", "allow"),
+    ("read", "*.env", "ask"),
+    ("read", "*.env.*", "ask"),
+    ("read", "*.env.example", "allow"),
+    ("glob", "*", "allow"),
+    ("grep", "*", "allow"),
+    ("list", "*", "allow"),
+    ("lsp", "*", "allow"),
+    ("skill", "*", "allow"),
+    ("todoread", "*", "allow"),
+    ("webfetch", "*", "allow"),
+    ("websearch", "*", "allow"),
+    ("codesearch", "*", "allow"),
+    ("todowrite", "*", "allow"),
+];
+
+type Rule = (String, &'static str, &'static str);
+
+/// Returns the rules for a turn; `asking` is what becomes of what a person should be asked about: `ask` or `deny`.
+fn rules(settings: &Settings, asking: &'static str) -> Vec<Rule> {
+    let planning = settings.mode == Mode::Plan;
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut add = |permission: &str, pattern, action: &'static str| {
+        rules.push((permission.to_owned(), pattern, if action == "ask" { asking } else { action }));
+    };
+    if settings.safety == Safety::Danger && !planning {
+        add("*", "*", "allow");
+    } else {
+        add("*", "*", "ask");
+        for (permission, pattern, action) in READING {
+            add(permission, pattern, action);
+        }
+        add("task", "*", "allow");
+        add("question", "*", if asking == "ask" { "allow" } else { "deny" });
+        match (planning, settings.safety) {
+            (true, _) => {
+                add("edit", "*", "deny");
+                add("task", "general", "deny");
+            }
+            (false, Safety::Edit) => add("edit", "*", "allow"),
+            (false, _) => {}
+        }
+    }
+    if settings.allowed_tools.is_empty() {
+        return rules;
+    }
+    let names: Vec<&str> = settings.allowed_tools.iter().map(|tool| permission(tool)).collect();
+    let mut limited = vec![("*".to_owned(), "*", "deny")];
+    for name in &names {
+        let own: Vec<Rule> = rules.iter().filter(|(permission, ..)| permission == name).cloned().collect();
+        // What the level has no rule for falls under its rule for everything.
+        limited.extend(if own.is_empty() { vec![((*name).to_owned(), "*", rules[0].2)] } else { own });
+    }
+    // Reaching outside the directory is no tool, but part of using one.
+    limited.push(("external_directory".to_owned(), "*", rules[0].2));
+    limited
+}
+
+/// Returns a session's rules as JSON, for `POST` and `PATCH /session`.
+pub(crate) fn of_session(settings: &Settings) -> String {
+    let rules = rules(settings, "ask").into_iter();
+    Value::from_iter(rules.map(|(permission, pattern, action)| json!({"permission": permission, "pattern": pattern, "action": action})))
+        .to_string()
+}
+
+/// Returns the value of `OPENCODE_PERMISSION` for a single run, which has nobody to ask: what would be asked is denied,
+/// because a question that nobody answers ends the run. None: `--auto` says it all.
+pub(crate) fn of_run(settings: &Settings) -> Option<String> {
+    let all = settings.safety == Safety::Danger && settings.mode == Mode::Build && settings.allowed_tools.is_empty();
+    (!all).then(|| configuration(rules(settings, "deny")))
+}
+
+/// Returns the value of `OPENCODE_PERMISSION` for the server: everything is asked about, also by sub-agents, which may not
+/// start others.
+pub(crate) fn of_server() -> String {
+    let reading = READING.iter().filter(|(permission, ..)| *permission != "todowrite");
+    let mut rules: Vec<Rule> = vec![("*".to_owned(), "*", "ask")];
+    rules.extend(reading.map(|(permission, pattern, action)| ((*permission).to_owned(), *pattern, *action)));
+    rules.extend(["task", "todowrite", "question"].map(|permission| (permission.to_owned(), "*", "deny")));
+    configuration(rules)
+}
+
+/// Whether the level of the turn allows what is asked about, so that nobody has to be.
+pub(crate) fn granted(settings: &Settings, permission: &str) -> bool {
+    settings.mode == Mode::Build
+        && match settings.safety {
+            Safety::Danger => true,
+            Safety::Edit => permission == "edit",
+            Safety::Default => false,
+        }
+}
+
+/// The permission a tool falls under.
+fn permission(tool: &str) -> &str {
+    match tool {
+        "write" | "multiedit" | "apply_patch" | "patch" => "edit",
+        other => other,
+    }
+}
+
+/// OpenCode reads an object in the order it is written in, so this is not left to a sorting map.
+fn configuration(rules: Vec<Rule>) -> String {
+    let mut named: Vec<(String, Vec<(&str, &str)>)> = Vec::new();
+    for (permission, pattern, action) in rules {
+        match named.iter_mut().find(|(name, _)| *name == permission) {
+            Some((_, patterns)) => patterns.push((pattern, action)),
+            None => named.push((permission, vec![(pattern, action)])),
+        }
+    }
+    let fields = named.into_iter().map(|(permission, patterns)| {
+        let value = match patterns[..] {
+            [("*", action)] => json!(action).to_string(),
+            _ => object(patterns.into_iter().map(|(pattern, action)| format!("{}:{}", json!(pattern), json!(action)))),
+        };
+        format!("{}:{value}", json!(permission))
+    });
+    object(fields)
+}
+
+fn object(fields: impl Iterator<Item = String>) -> String {
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(safety: Safety, mode: Mode, allowed: &[&str]) -> Settings {
+        Settings {
+            model: None,
+            safety,
+            mode,
+            effort: None,
+            system_prompt: None,
+            allowed_tools: allowed.iter().map(|tool| (*tool).to_owned()).collect(),
+            max_turns: None,
+            options: "{}".to_owned(),
+        }
+    }
+
+    /// What OpenCode makes of rules: the last one that fits.
+    fn decided(settings: &Settings, permission: &str) -> &'static str {
+        let rules = rules(settings, "ask");
+        rules.iter().rev().find(|(name, pattern, _)| (name == permission || name == "*") && *pattern == "*").expect("a rule for all").2
+    }
+
+    #[test]
+    fn levels_allow_what_they_say_and_plans_change_nothing() {
+        for (safety, mode, edit, bash) in [
+            (Safety::Default, Mode::Build, "ask", "ask"),
+            (Safety::Edit, Mode::Build, "allow", "ask"),
+            (Safety::Danger, Mode::Build, "allow", "allow"),
+            (Safety::Default, Mode::Plan, "deny", "ask"),
+            (Safety::Danger, Mode::Plan, "deny", "ask"),
+        ] {
+            let settings = settings(safety, mode, &[]);
+            let found = (decided(&settings, "edit"), decided(&settings, "bash"), decided(&settings, "glob"));
+            assert_eq!(found, (edit, bash, "allow"), "{safety:?} {mode:?}");
+            assert_eq!(decided(&settings, "github_create_issue"), bash, "tools of MCP servers are asked about as commands are");
+        }
+    }
+
+    #[test]
+    fn allowed_tools_leave_no_other() {
+        let some = settings(Safety::Edit, Mode::Build, &["write", "read", "bash"]);
+        assert_eq!(
+            ["edit", "read", "bash", "glob", "task", "question"].map(|name| decided(&some, name)),
+            ["allow", "allow", "ask", "deny", "deny", "deny"]
+        );
+        let all = settings(Safety::Danger, Mode::Build, &["bash"]);
+        assert_eq!(["bash", "edit", "external_directory"].map(|name| decided(&all, name)), ["allow", "deny", "allow"]);
+    }
+
+    #[test]
+    fn a_run_denies_what_it_could_not_ask() {
+        let permission = of_run(&settings(Safety::Default, Mode::Build, &[])).expect("rules");
+        assert!(permission.starts_with(r#"{"*":"deny","read":{"*":"allow","*.env":"deny","#), "{permission}");
+        assert!(permission.contains(r#""question":"deny""#) && !permission.contains(r#":"ask""#), "{permission}");
+        assert_eq!(of_run(&settings(Safety::Danger, Mode::Build, &[])), None);
+        let limited = of_run(&settings(Safety::Danger, Mode::Build, &["glob"])).expect("rules");
+        assert_eq!(limited, r#"{"*":"deny","glob":"allow","external_directory":"allow"}"#);
+    }
+
+    #[test]
+    fn sub_agents_ask_about_everything_that_changes_something() {
+        let permission: Value = serde_json::from_str(&of_server()).expect("JSON");
+        assert_eq!((&permission["*"], &permission["task"], &permission["glob"]), (&json!("ask"), &json!("deny"), &json!("allow")));
+        assert!(granted(&settings(Safety::Danger, Mode::Build, &[]), "bash"));
+        assert!(granted(&settings(Safety::Edit, Mode::Build, &[]), "edit"));
+        assert!(!granted(&settings(Safety::Edit, Mode::Build, &[]), "external_directory"));
+        assert!(!granted(&settings(Safety::Danger, Mode::Plan, &[]), "bash"));
+    }
+}

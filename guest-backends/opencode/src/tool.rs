@@ -1,0 +1,117 @@
+//! What tools are called, what they are about, what they changed, and how their uses ended.
+
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
+
+/// Bytes of a tool's title.
+const TITLE: usize = 160;
+
+/// Returns the unified kind of a tool of OpenCode 1.18.33, also by the permission it falls under.
+pub(crate) fn kind(name: &str) -> &'static str {
+    match name {
+        "bash" => "bash",
+        "read" => "file_read",
+        "write" => "file_write",
+        "edit" | "multiedit" | "apply_patch" | "patch" => "file_edit",
+        "glob" | "list" => "file_search",
+        "grep" | "codesearch" | "lsp" => "content_search",
+        "websearch" => "web_search",
+        "webfetch" => "web_fetch",
+        "task" => "agent_spawn",
+        "todowrite" | "todoread" => "todo",
+        "question" => "ask_user",
+        "skill" => "skill",
+        // What is no tool of that name, `tool` in its input says which.
+        "invalid" | "batch" | "plan_enter" | "plan_exit" | "external_directory" | "doom_loop" => "other",
+        // Tools of MCP servers are called `server_tool`; those of OpenCode itself have no underscore but the ones above.
+        _ if name.contains('_') => "mcp",
+        _ => "other",
+    }
+}
+
+/// Returns the start of a tool use from its input, an empty object while it is still being written.
+pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -> ToolStart {
+    let (kind, native_name) = (kind(name), if name == "invalid" { input.text("tool").unwrap_or(name) } else { name });
+    let about: &[&str] = match kind {
+        "bash" => &["command"],
+        "file_read" | "file_write" | "file_edit" => &["filePath", "path"],
+        "file_search" | "content_search" => &["pattern", "query", "path"],
+        "web_search" => &["query"],
+        "web_fetch" => &["url"],
+        "agent_spawn" => &["description"],
+        "skill" => &["name"],
+        _ => &[],
+    };
+    let target = about.iter().find_map(|field| input.text(field));
+    let title = match kind {
+        "bash" => input.text("description").or(target),
+        "ask_user" => input.list("questions").first().and_then(|question| question.text("question")),
+        _ => target,
+    };
+    ToolStart {
+        id: id.to_owned(),
+        parent: parent.map(str::to_owned),
+        kind: kind.to_owned(),
+        native_name: native_name.to_owned(),
+        title: title.map(|title| one_line(title, TITLE)).filter(|title| !title.is_empty()).unwrap_or_else(|| native_name.to_owned()),
+        target: target.map(str::to_owned),
+        input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
+    }
+}
+
+/// Returns the end of a tool use from its state, none while it has none.
+pub(crate) fn end(id: &str, name: &str, state: &Value) -> Option<ToolEnd> {
+    let metadata = &state["metadata"];
+    let (status, output) = match state.text("status") {
+        Some("completed") => {
+            let output = state.text("output").unwrap_or_default();
+            let status = match metadata.get("exit") {
+                Some(Value::Null) => ToolStatus::Cancelled,
+                Some(_) if metadata.count("exit") != Some(0) => ToolStatus::Failed,
+                // What was no tool is told to the model as output.
+                _ if name == "invalid" => ToolStatus::Failed,
+                _ => ToolStatus::Ok,
+            };
+            (status, output)
+        }
+        Some("error") => {
+            let error = state.text("error").unwrap_or_default();
+            (unhappy(error, metadata.is_true("interrupted")), error)
+        }
+        _ => return None,
+    };
+    let diffs = if status == ToolStatus::Ok { diffs(name, &state["input"], metadata) } else { Vec::new() };
+    Some(ToolEnd { id: id.to_owned(), status, output: Some(output.to_owned()), exit_code: metadata.count("exit"), diffs })
+}
+
+fn unhappy(error: &str, interrupted: bool) -> ToolStatus {
+    let begins = |words: &[&str]| words.iter().any(|word| error.starts_with(word));
+    if interrupted || begins(&["Tool execution aborted", "Task cancelled"]) {
+        ToolStatus::Cancelled
+    } else if begins(&["The user rejected permission", "The user has specified a rule", "The user dismissed this question"]) {
+        ToolStatus::Denied
+    } else {
+        ToolStatus::Failed
+    }
+}
+
+/// What tools that write files say they changed.
+fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
+    let diff = |file: &Value| {
+        let path = ["filePath", "file", "filepath", "relativePath"].iter().find_map(|key| file.text(key))?;
+        let unified = ["patch", "diff"].iter().find_map(|key| file.text(key)).filter(|patch| !patch.is_empty())?;
+        Some(FileDiff { path: path.to_owned(), old_text: None, new_text: None, unified: Some(unified.to_owned()) })
+    };
+    let found: Vec<FileDiff> = match &metadata["filediff"] {
+        Value::Null => metadata.list("files").iter().filter_map(diff).collect(),
+        file => diff(file).into_iter().collect(),
+    };
+    if found.is_empty()
+        && kind(name) == "file_write"
+        && let (Some(path), Some(content)) = (input.text("filePath"), input.text("content"))
+    {
+        return vec![FileDiff { path: path.to_owned(), old_text: None, new_text: Some(content.to_owned()), unified: None }];
+    }
+    found
+}

@@ -1,0 +1,228 @@
+//! How turns end: interrupts, errors, messages steered in, a server that dies; over recorded dialogues with
+//! `opencode serve` 1.18.33.
+#![allow(clippy::unwrap_used)]
+
+mod play;
+
+use aetheel_backend_sdk::wit::{
+    Action, Command, Delivery, EventKind, Exit, FailureKind, Outcome, Part, QueryResult, Steer, SteerOutcome, Steered, ToolStatus, TurnDone,
+};
+use play::Play;
+use play::said::*;
+use serde_json::json;
+
+#[test]
+fn an_interrupt_ends_the_turn_in_text_in_a_tool_and_in_an_ask() {
+    for name in ["interrupt-text", "interrupt-tool", "interrupt-permission"] {
+        let play = recorded(name);
+        assert_eq!(play.outcomes()[0], &Outcome::Interrupted, "{name}");
+        assert_eq!(play.paths().iter().filter(|path| path.ends_with("/abort")).count(), 1, "{name}");
+    }
+    let play = recorded("interrupt-text");
+    // The late second word that it is idle ended nothing; the second turn was interrupted from elsewhere when it had said all.
+    assert_eq!(shown(&play, false).last().map(String::as_str), Some("Alive after the interrupt."));
+    assert_eq!(play.outcomes()[1], &Outcome::Interrupted);
+    let play = recorded("interrupt-permission");
+    assert!(play.actions.contains(&Action::AskWithdrawn(play.asks()[0].ask)));
+    assert_eq!(ends(&play), [(ToolStatus::Cancelled, "Tool execution aborted")]);
+    assert_eq!(ends(&recorded("interrupt-tool"))[0].0, ToolStatus::Cancelled);
+}
+
+#[test]
+fn an_interrupt_while_starting_ends_the_turn_at_once_and_sends_nothing() {
+    let mut play = Play::server();
+    interrupt(play.start(plain(1)), 1);
+    assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
+    play.finish();
+    assert_eq!(play.paths(), ["GET /global/health"]);
+    play.start(plain(2)).answer("POST /session", 200, &session("ses_1"));
+    assert_eq!(play.paths().last(), Some(&"POST /session/ses_1/prompt_async"));
+}
+
+#[test]
+fn an_interrupted_turn_ends_after_a_grace_and_a_prompt_that_begins_later_is_stopped() {
+    let mut play = prompted(plain(1));
+    interrupt(&mut play, 1).answer("abort", 200, "true").elapse(3900.0);
+    assert_eq!(play.done().len(), 0);
+    play.elapse(200.0);
+    assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
+    busy(&mut play);
+    assert_eq!(play.paths().iter().filter(|path| path.ends_with("/abort")).count(), 2);
+}
+
+#[test]
+fn an_agent_that_goes_on_after_its_sub_agent_was_interrupted_is_interrupted_again() {
+    let play = recorded("question-reject-sub-agent-interrupt");
+    assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Interrupted]);
+    assert_eq!(play.paths().iter().filter(|path| path.ends_with("/abort")).count(), 2);
+    assert_eq!(play.bodies("/question/"), [json!({})], "a rejected question ends the turn");
+    assert_eq!(answers(&play), [&QueryResult::Done], "the history was shortened");
+    assert!(shown(&play, false).iter().all(|text| !text.contains("Here is the conversation")));
+}
+
+#[test]
+fn errors_end_the_turn_once_with_their_kind() {
+    let play = recorded("errors");
+    assert_eq!(failures(&play), [FailureKind::BadRequest, FailureKind::ModelNotFound]);
+    assert!(matches!(&play.done()[0].outcome, Outcome::Failed(failure) if failure.message == "prompt is bad"));
+    for (status, kind) in [(401, FailureKind::Authentication), (429, FailureKind::RateLimited), (500, FailureKind::Overloaded)] {
+        let mut play = prompted(plain(1));
+        let error = json!({"name": "APIError", "data": {"message": "no", "statusCode": status}});
+        busy(&mut play).tell("session.error", json!({"sessionID": "ses_1", "error": error}));
+        idle(idle(&mut play));
+        assert_eq!(failures(&play), [kind]);
+        assert!(play.start(plain(2)).answer("prompt_async", 204, "").done().len() == 1, "alive");
+        idle(&mut play);
+        assert_eq!(play.done().len(), 1, "a second word that it is idle is about the past");
+    }
+}
+
+#[test]
+fn an_error_without_a_word_that_it_is_idle_ends_the_turn_after_a_moment() {
+    let mut play = prompted(plain(1));
+    let error = json!({"name": "UnknownError", "data": {"message": "Agent not found: \"nope\"."}});
+    play.tell("session.error", json!({"sessionID": "ses_1", "error": error})).elapse(1400.0);
+    assert_eq!(play.done().len(), 0);
+    play.elapse(200.0);
+    assert_eq!(failures(&play), [FailureKind::BadRequest]);
+}
+
+#[test]
+fn a_conversation_that_became_too_long_is_shortened_and_the_turn_goes_on() {
+    let play = recorded("overflow");
+    assert_eq!(play.outcomes(), [&Outcome::Completed]);
+    assert_eq!(shown(&play, false), ["no script "], "the summary is not part of the answer");
+    assert!(play.events().contains(&&EventKind::Notice("OpenCode shortened the conversation".to_owned())));
+}
+
+#[test]
+fn retries_are_told() {
+    let play = recorded("retry");
+    let retries = play.events().into_iter().filter_map(|event| match event {
+        EventKind::Retry(failure) => Some((failure.kind, failure.message.as_str())),
+        _ => None,
+    });
+    assert_eq!(
+        retries.collect::<Vec<_>>(),
+        [(FailureKind::Overloaded, "attempt 1: server boom"), (FailureKind::Overloaded, "attempt 2: server boom"),]
+    );
+    assert_eq!(play.outcomes(), [&Outcome::Completed]);
+}
+
+#[test]
+fn a_message_steered_into_a_turn_belongs_to_it() {
+    let play = recorded("steer");
+    assert!(play.actions.contains(&Action::Steered(Steered { message: 7, outcome: SteerOutcome::Injected })));
+    assert_eq!(play.outcomes(), [&Outcome::Completed]);
+    assert_eq!(play.done()[0].text.as_deref(), Some("Steered: STEER please also say bananaplan finished"));
+}
+
+#[test]
+fn a_message_steered_in_at_the_last_moment_is_waited_for() {
+    let mut play = prompted(plain(1));
+    says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "first"}));
+    let parts = vec![Part::Text("and?".to_owned())];
+    let steer = |delivery| Steer { session: 1, turn: 1, message: 7, parts: parts.clone(), delivery, fresh_id: String::new() };
+    play.command(Command::Steer(steer(Delivery::Queue)));
+    assert_eq!(play.actions.last(), Some(&Action::Steered(Steered { message: 7, outcome: SteerOutcome::NotNow })));
+    play.command(Command::Steer(steer(Delivery::Steer)));
+    idle(&mut play).answer("prompt_async", 204, "");
+    assert_eq!(play.done().len(), 0);
+    play.tell("message.updated", json!({"sessionID": "ses_1", "info": {"id": "msg_2", "role": "user"}}));
+    play.tell("session.status", json!({"sessionID": "ses_1", "status": {"type": "busy"}}));
+    play.tell("message.updated", json!({"sessionID": "ses_1", "info": {"id": "msg_3", "role": "assistant", "parentID": "msg_2"}}));
+    let part = json!({"type": "text", "id": "prt_3", "messageID": "msg_3", "text": "second"});
+    play.tell("message.part.updated", json!({"sessionID": "ses_1", "part": part}));
+    assert_eq!(idle(&mut play).outcomes(), [&Outcome::Completed]);
+    assert_eq!(shown(&play, false), ["first", "second"]);
+}
+
+#[test]
+fn a_server_that_dies_loses_its_turns_and_the_next_one_starts_another() {
+    let play = recorded("killed");
+    let [TurnDone { outcome: Outcome::Lost(failure), .. }] = play.done()[..] else { panic!("{:?}", play.done()) };
+    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Crashed, "OpenCode's server was ended by signal 9"));
+    let mut play = prompted(plain(1));
+    play.exit(Exit::Code(1), "Error: out of file handles\n");
+    assert!(
+        matches!(&play.done()[0].outcome, Outcome::Lost(failure) if failure.message.ends_with("exit code 1: Error: out of file handles"))
+    );
+    play.start(plain(2));
+    assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count(), 2);
+    play.input(aetheel_backend_sdk::wit::Input::Line(aetheel_backend_sdk::wit::Line {
+        proc: play.proc.unwrap(),
+        pipe: aetheel_backend_sdk::wit::Pipe::Stdout,
+        text: "opencode server listening on http://127.0.0.1:5".to_owned(),
+        truncated: false,
+    }));
+    // The same session, with its permissions set anew.
+    assert_eq!(play.paths()[play.paths().len() - 2..], ["PATCH /session/ses_1", "POST /session/ses_1/prompt_async"]);
+}
+
+#[test]
+fn a_server_that_cannot_be_started_fails_the_turn() {
+    let mut play = Play::server();
+    play.start(plain(1));
+    let failed = aetheel_backend_sdk::wit::SpawnFailed { proc: play.proc.unwrap(), message: "no such program".to_owned(), not_found: true };
+    play.input(aetheel_backend_sdk::wit::Input::SpawnFailed(failed));
+    assert_eq!(failures(&play), [FailureKind::NotFound]);
+}
+
+#[test]
+fn a_lost_stream_is_opened_again_and_what_was_missed_is_caught_up() {
+    let mut play = prompted(plain(1));
+    says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "fir"}));
+    play.close_stream().answer("/session/status", 200, "{}");
+    let messages = json!([
+        {"info": {"id": "msg_old", "role": "assistant"}, "parts": [{"type": "text", "id": "prt_0", "messageID": "msg_old", "text": "old"}]},
+        {"info": {"id": "msg_of_user_0", "role": "user"}, "parts": []},
+        {"info": {"id": "msg_1", "role": "assistant", "parentID": "msg_of_user_0"}, "parts": [{"type": "text", "id": "prt_1", "messageID": "msg_1", "text": "first"}]},
+    ]);
+    play.answer("GET /session/ses_1/message", 200, &messages.to_string());
+    assert_eq!(play.outcomes(), [&Outcome::Completed]);
+    assert_eq!(shown(&play, false), ["first"]);
+    // A turn later it breaks without having said anything since.
+    play.start(plain(2)).answer("prompt_async", 204, "").close_stream();
+    assert!(matches!(play.outcomes()[1], Outcome::Lost(failure) if failure.kind == FailureKind::Protocol), "{:?}", play.outcomes());
+    assert!(matches!(play.actions.last(), Some(Action::Stop(_))), "it is of no use any more");
+}
+
+#[test]
+fn a_refused_prompt_fails_with_what_the_server_said() {
+    for (status, body, kind) in [
+        (400, r#"{"name":"BadRequest","data":{"message":"Expected array","kind":"Payload"}}"#, FailureKind::BadRequest),
+        (401, "", FailureKind::Authentication),
+        (404, r#"{"name":"NotFoundError","data":{"message":"Session not found: ses_1"}}"#, FailureKind::SessionUnknown),
+        (500, r#"{"name":"UnknownError","data":{"message":"Unexpected server error."}}"#, FailureKind::Other),
+    ] {
+        let mut play = Play::server();
+        play.start(plain(1)).finish().answer("POST /session", 200, &session("ses_1")).answer("prompt_async", status, body);
+        assert_eq!(failures(&play), [kind], "{status}");
+    }
+}
+
+#[test]
+fn shutting_down_tells_the_server_to_leave() {
+    let mut play = recorded("hello");
+    assert!(play.proc.is_none(), "the recording ends with it");
+    let before = play.actions.len();
+    play.command(Command::Shutdown);
+    assert_eq!(play.actions.len(), before);
+    let mut play = prompted(plain(1));
+    idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
+    play.command(Command::Shutdown);
+    assert!(matches!(play.actions.last(), Some(Action::Stop(stop)) if Some(stop.proc) == play.proc));
+}
+
+#[test]
+fn events_of_nobody_and_after_the_end_do_no_harm() {
+    let mut play = prompted(plain(1));
+    idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
+    let before = play.actions.len();
+    says(&mut play, "msg_1", json!({"type": "text", "id": "prt_1", "text": "late"}));
+    play.tell("permission.asked", json!({"id": "per_1", "sessionID": "ses_1", "permission": "bash"}));
+    play.tell("session.error", json!({"sessionID": "ses_other", "error": {"name": "UnknownError", "data": {"message": "x"}}}));
+    play.tell("message.updated", json!({"sessionID": "ses_other", "info": {"id": "m", "role": "assistant"}}));
+    idle(&mut play);
+    assert_eq!(play.actions.len(), before, "{:?}", &play.actions[before..]);
+}
