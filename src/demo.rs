@@ -1,7 +1,8 @@
 //! The demo agent: `aetheel demo-agent`, a small scripted agent, so that everything can be tried and tested without keys
 //! or models.
 //!
-//! Reads one prompt from stdin, answers in JSON lines on stdout, exits. Owns its own little protocol (below) and its
+//! Reads one prompt from stdin, answers in JSON lines on stdout, exits. With `--talk` stdin stays open: the prompt is its
+//! first line, and the agent may ask things, each answered by a line. Owns its own little protocol (below) and its
 //! sessions: a file of prompts each, in `DEMO_AGENT_HOME`, else `.demo-agent/` in the working directory. It knows nothing
 //! of the gateway; `guest-backends/demo` is what understands it. Its tests pin every kind of line.
 //!
@@ -14,27 +15,33 @@
 //! | `{"type":"tool-end","id":I,"ok":BOOL}` | it ends |
 //! | `{"type":"plan","steps":[{"text":T,"status":S}]}` | the plan; S is `pending`, `active` or `done` |
 //! | `{"type":"retry","kind":K,"message":M,"after_ms":N}` | it tries again by itself |
+//! | `{"type":"ask","ask":N,"title":T, …}` | asks for permission (`tool`, `about`, `input`, `always`), approval (`plan`), answers (`questions`) or a sign-in (`address`) |
 //! | `{"type":"usage","input":N,"output":N}` | tokens of the turn |
 //! | `{"type":"done"}`, `{"type":"interrupted"}`, `{"type":"error","kind":K,"message":M}` | last line |
+//!
+//! With `--talk` it reads `{"type":"prompt","text":T}` and then `{"type":"answer","ask":N,"decision":D}`; D is `allow`,
+//! `always`, `deny` (with `words`), `stop`, `answers` (with `answers`, pairs of id and texts) or `dismissed`.
 //!
 //! What it does is chosen by the first word of the prompt ([`HELP`]).
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+mod asking;
 mod script;
 mod stop;
 #[cfg(test)]
 mod tests;
 
+use asking::Answers;
 pub use script::HELP;
 use stop::Stop;
 
-const USAGE: &str = "usage: aetheel demo-agent [--resume ID] [--model NAME] [--system-file FILE] [--version] < PROMPT";
+const USAGE: &str = "usage: aetheel demo-agent [--resume ID] [--model NAME] [--system-file FILE] [--talk] [--version] < PROMPT";
 /// Characters of text told at once, and the pause after it in milliseconds unless `DEMO_AGENT_DELAY_MS` says otherwise.
 const PIECE: usize = 24;
 const DELAY_MS: u64 = 15;
@@ -42,14 +49,27 @@ const DELAY_MS: u64 = 15;
 /// Runs the agent and returns its exit code: 0 done, 1 failed, 64 wrong arguments, 101 crashed on request, 130
 /// interrupted. `args` come after `demo-agent`. SIGINT and SIGTERM end a turn; they are caught from here on, in a thread
 /// of its own, so this may be called from anywhere.
-pub fn run(args: impl IntoIterator<Item = String>, mut stdin: impl Read, mut stdout: impl Write, mut stderr: impl Write) -> u8 {
+pub fn run(
+    args: impl IntoIterator<Item = String>,
+    stdin: impl Read + Send + 'static,
+    mut stdout: impl Write,
+    mut stderr: impl Write,
+) -> u8 {
     let result = match Options::parse(args) {
         Ok(None) => writeln!(stdout, "aetheel demo-agent {}", env!("CARGO_PKG_VERSION")).map(|()| 0),
         Ok(Some(options)) => {
-            let mut prompt = Vec::new();
-            stdin.read_to_end(&mut prompt).and_then(|_| {
+            let (mut stdin, mut prompt) = (BufReader::new(stdin), Vec::new());
+            let read = if options.talk { stdin.read_until(b'\n', &mut prompt) } else { stdin.read_to_end(&mut prompt) };
+            read.and_then(|_| {
                 let stop = Stop::on_signals()?;
-                Agent::new(options, stop, &mut stdout, &mut stderr).turn(&String::from_utf8_lossy(&prompt))
+                let mut prompt = String::from_utf8_lossy(&prompt).into_owned();
+                let mut answers = Answers::nobody();
+                if options.talk {
+                    let line: Value = serde_json::from_str(&prompt)?;
+                    prompt = line["text"].as_str().unwrap_or_default().to_owned();
+                    answers = Answers::read(stdin);
+                }
+                Agent::new(options, stop, answers, &mut stdout, &mut stderr).turn(&prompt)
             })
         }
         Err(message) => {
@@ -69,6 +89,7 @@ struct Options {
     system_file: Option<PathBuf>,
     home: PathBuf,
     delay: Duration,
+    talk: bool,
 }
 
 impl Options {
@@ -76,7 +97,7 @@ impl Options {
     fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
         let home = std::env::var_os("DEMO_AGENT_HOME").map_or_else(|| PathBuf::from(".demo-agent"), PathBuf::from);
         let delay = std::env::var("DEMO_AGENT_DELAY_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(DELAY_MS);
-        let mut options = Self { resume: None, model: None, system_file: None, home, delay: Duration::from_millis(delay) };
+        let mut options = Self { resume: None, model: None, system_file: None, home, delay: Duration::from_millis(delay), talk: false };
         let mut args = args.into_iter();
         while let Some(flag) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("`{flag}` needs a value"));
@@ -84,6 +105,7 @@ impl Options {
                 "--resume" => options.resume = Some(value()?),
                 "--model" => options.model = Some(value()?),
                 "--system-file" => options.system_file = Some(value()?.into()),
+                "--talk" => options.talk = true,
                 "--version" => return Ok(None),
                 _ => return Err(format!("unknown argument {flag:?}")),
             }
@@ -109,14 +131,15 @@ impl From<io::Error> for Halt {
 struct Agent<'a> {
     options: Options,
     stop: Stop,
+    answers: Answers,
     stdout: &'a mut dyn Write,
     stderr: &'a mut dyn Write,
     told: usize,
 }
 
 impl<'a> Agent<'a> {
-    fn new(options: Options, stop: Stop, stdout: &'a mut dyn Write, stderr: &'a mut dyn Write) -> Self {
-        Self { options, stop, stdout, stderr, told: 0 }
+    fn new(options: Options, stop: Stop, answers: Answers, stdout: &'a mut dyn Write, stderr: &'a mut dyn Write) -> Self {
+        Self { options, stop, answers, stdout, stderr, told: 0 }
     }
 
     fn turn(&mut self, prompt: &str) -> io::Result<u8> {

@@ -116,6 +116,9 @@ pub struct Event {
     pub origin: Origin,
     /// Who wrote it, for multi-user channels; a single line.
     pub author: Option<String>,
+    /// The Discord user who asked and may answer the agent's questions; none: nobody there.
+    #[serde(default)]
+    pub asker: Option<u64>,
     /// The prompt, verbatim.
     pub prompt: String,
 }
@@ -131,6 +134,8 @@ pub struct NewEvent {
     pub origin: Origin,
     /// See [`Event::author`].
     pub author: Option<String>,
+    /// See [`Event::asker`].
+    pub asker: Option<u64>,
     /// See [`Event::prompt`].
     pub prompt: String,
 }

@@ -1,6 +1,7 @@
 //! The Discord adapter against a local Discord.
 
 mod answers;
+mod asks;
 mod connection;
 mod desk;
 mod prompts;

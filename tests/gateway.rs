@@ -5,6 +5,7 @@ mod answers;
 mod console;
 mod failures;
 mod life;
+mod questions;
 mod refusals;
 mod reload;
 mod secrets;

@@ -100,8 +100,10 @@ macro_rules! components {
     )* };
 }
 components! {
+    the_acp_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "acp", 12;
     the_claude_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "claude", 90;
     the_codex_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "codex", 60;
     the_opencode_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "opencode", 45;
     the_droid_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "droid", 50;
+    the_gemini_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "gemini", 45;
 }

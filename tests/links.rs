@@ -106,7 +106,7 @@ impl Turn {
 #[derive(Debug)]
 enum Seen {
     Event,
-    Ask(Ask, Answerer),
+    Ask(Box<Ask>, Answerer),
     Settled(AskKey, Settled),
 }
 
@@ -118,7 +118,7 @@ impl Audience for Follower {
     }
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
-        let _ = self.0.send(Seen::Ask(ask.clone(), answer));
+        let _ = self.0.send(Seen::Ask(Box::new(ask.clone()), answer));
     }
 
     fn settled(&mut self, ask: AskKey, how: Settled) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use aetheel::agent::{EventKind as AgentEventKind, Mode, Safety};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::{BusyPolicy, Limits as Bounds};
-use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, Outlet, Parts, Reply};
+use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement, Unseen};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
@@ -163,6 +163,7 @@ impl Gateway {
                 allowed_tools: Vec::new(),
                 max_turns: 25,
                 prompt_limit: bounds.prompt,
+                approvers: Vec::new(),
             },
             limits: Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue },
             host: Host {
@@ -214,6 +215,7 @@ impl Gateway {
             lane: Lane::Channel(channel),
             origin: Origin::Message { channel, message: 1 },
             author: None,
+            asker: None,
             prompt: prompt.to_owned(),
         };
         self.dispatcher.submit(event).unwrap();
@@ -239,6 +241,12 @@ impl Outlet for Counter {
 #[async_trait]
 impl Reply for Count {
     fn update(&mut self, _event: &AgentEventKind, _transcript: &Transcript) {}
+
+    fn ask(&mut self, _question: &OpenQuestion, unseen: Unseen) {
+        unseen.dismiss();
+    }
+
+    fn settled(&mut self, _id: &str, _how: &Settlement) {}
 
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
         if let Some(failure) = answer.failure {

@@ -20,6 +20,7 @@ fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
                 lane: Lane::Channel(n % lanes),
                 origin: Origin::Message { channel: n % lanes, message: n },
                 author: None,
+                asker: None,
                 prompt: "a prompt of ordinary length".to_owned(),
             };
             queue.accept(event, n as i64).expect("there is room for all");
@@ -43,6 +44,7 @@ fn pass_through(bencher: Bencher<'_, '_>) {
                 lane: Lane::Channel(n % 100),
                 origin: Origin::Message { channel: n % 100, message: n },
                 author: None,
+                asker: None,
                 prompt: String::new(),
             };
             queue.accept(event, n as i64).expect("a slot is free");

@@ -1,4 +1,4 @@
-//! What the Discord adapter asks of the rest: intake, access, last-seen messages.
+//! What the Discord adapter asks of the rest: intake, access, last-seen messages, open questions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,37 +7,41 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::access::{self, Access, Request};
+use crate::agent::Decision;
 use crate::config::AllowLists;
-use crate::discord::{Asker, Desk, Gate, Intake, Seen};
-use crate::dispatch::Dispatcher;
+use crate::discord::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
+use crate::dispatch::{AnswerRefusal, Dispatcher, Person};
 use crate::event::{Lane, NewEvent, Sequence};
-use crate::workspace::LastSeen;
+use crate::workspace::DiscordNotes;
 
 /// How often last-seen ids are written; at most this much is looked at again after a crash.
 const SAVE: Duration = Duration::from_secs(2);
 
-/// Puts the desk together. The ids are saved by [`keep_saving`].
-pub async fn desk(dispatcher: Dispatcher, allowed: AllowLists, last_seen: LastSeen) -> Desk {
-    let known = last_seen.all().await.into_iter().collect();
+/// Puts the desk together. Last-seen ids are saved by [`keep_saving`], questions at once.
+pub async fn desk(dispatcher: Dispatcher, allowed: AllowLists, notes: DiscordNotes) -> Desk {
+    let known = notes.seen().await.into_iter().collect();
+    let questions = notes.questions().await.into_iter();
+    let left_over = questions.map(|(id, channel, message)| Posted { id, channel, message }).collect();
     Desk {
         intake: Arc::new(Counter { dispatcher }),
         gate: Arc::new(Door { allowed }),
-        seen: Arc::new(Marks { known: Mutex::new(known), last_seen }),
+        questions: Arc::new(Book { left_over, notes: notes.clone() }),
+        seen: Arc::new(Marks { known: Mutex::new(known), notes }),
     }
 }
 
 /// Saves last-seen ids every few seconds; never returns.
-pub async fn keep_saving(last_seen: LastSeen) {
+pub async fn keep_saving(notes: DiscordNotes) {
     loop {
         tokio::time::sleep(SAVE).await;
-        save(&last_seen).await;
+        save(&notes).await;
     }
 }
 
 /// Saves last-seen ids now.
-pub async fn save(last_seen: &LastSeen) {
-    if let Err(error) = last_seen.save().await {
-        tracing::warn!(%error, "cannot save which messages were seen; after a restart some may be answered again");
+pub async fn save(notes: &DiscordNotes) {
+    if let Err(error) = notes.save().await {
+        tracing::warn!(%error, "cannot save state/discord.md; after a restart messages may be answered again, and buttons stay");
     }
 }
 
@@ -53,6 +57,19 @@ impl Intake for Counter {
 
     fn stop(&self, lane: &Lane) -> bool {
         self.dispatcher.stop(lane)
+    }
+
+    async fn steer(&self, event: NewEvent) -> Result<Option<String>, String> {
+        let steered = self.dispatcher.steer(event).await;
+        steered.map(|steered| steered.told().map(str::to_owned)).map_err(|refusal| refusal.to_string())
+    }
+
+    fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+        self.dispatcher.answer(question, person, decision)
+    }
+
+    fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
+        self.dispatcher.may_answer(question, person)
     }
 
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
@@ -88,7 +105,7 @@ impl Gate for Door {
 
 struct Marks {
     known: Mutex<HashMap<u64, u64>>,
-    last_seen: LastSeen,
+    notes: DiscordNotes,
 }
 
 impl Seen for Marks {
@@ -104,6 +121,35 @@ impl Seen for Marks {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let last = known.entry(channel).or_default();
         *last = (*last).max(message);
-        self.last_seen.note(channel, message);
+        self.notes.note(channel, message);
+    }
+}
+
+/// Open questions, on disk as soon as may be: a crash must not leave buttons that look alive.
+struct Book {
+    left_over: Vec<Posted>,
+    notes: DiscordNotes,
+}
+
+impl Book {
+    fn save(&self) {
+        let notes = self.notes.clone();
+        tokio::spawn(async move { save(&notes).await });
+    }
+}
+
+impl OpenQuestions for Book {
+    fn left_over(&self) -> Vec<Posted> {
+        self.left_over.clone()
+    }
+
+    fn opened(&self, question: Posted) {
+        self.notes.open_question(&question.id, question.channel, question.message);
+        self.save();
+    }
+
+    fn closed(&self, id: &str) {
+        self.notes.close_question(id);
+        self.save();
     }
 }

@@ -51,10 +51,10 @@ pub async fn serve(settings: Settings) -> u8 {
     if let Some(warning) = access::warning(&config.allowed, config.safety) {
         tracing::warn!("{warning}");
     }
-    let last_seen = ground.workspace.last_seen().clone();
+    let notes = ground.workspace.discord_notes().clone();
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
-    let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), last_seen.clone()).await;
-    let saving = tokio::spawn(desk::keep_saving(last_seen.clone()));
+    let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
+    let saving = tokio::spawn(desk::keep_saving(notes.clone()));
     let listening = tokio::select! {
         listening = discord.listen(desk) => match listening {
             Ok(listening) => listening,
@@ -89,7 +89,7 @@ pub async fn serve(settings: Settings) -> u8 {
     }
     listening.close().await;
     saving.abort();
-    desk::save(&last_seen).await;
+    desk::save(&notes).await;
     rest.close().await;
     tracing::info!("shutdown: done");
     code

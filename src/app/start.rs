@@ -170,6 +170,7 @@ impl Ground {
             allowed_tools: self.config.allowed_tools.clone(),
             max_turns: self.config.backend_max_turns,
             prompt_limit: self.config.limits.prompt,
+            approvers: self.config.approvers.clone(),
         }
     }
 

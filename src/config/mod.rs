@@ -139,6 +139,8 @@ pub struct Config {
     pub agent_env: Vec<String>,
     /// Who may use the bot.
     pub allowed: AllowLists,
+    /// Users and roles that may answer every question of an agent, by id.
+    pub approvers: Vec<u64>,
     /// Further command name.
     pub command_alias: Option<String>,
     /// Without a trailing slash.
@@ -205,6 +207,7 @@ impl Config {
                 channels: read.ids("ALLOWED_CHANNELS"),
                 guilds: read.ids("ALLOWED_GUILDS"),
             },
+            approvers: read.ids("APPROVERS"),
             discord_api_base: read.address("DISCORD_API_BASE"),
             log_format: read.one_of("LOG_FORMAT", &[("auto", LogFormat::Auto), ("human", LogFormat::Human), ("json", LogFormat::Json)]),
             log_level: read.text("LOG_LEVEL"),

@@ -51,6 +51,7 @@ pub const VARIABLES: &[Variable] = &[
     v("ALLOWED_ROLES", "", "Discord role ids that may use the bot, separated by commas"),
     v("ALLOWED_CHANNELS", "", "Discord channel ids the bot answers in, separated by commas; empty: all"),
     v("ALLOWED_GUILDS", "", "Discord guild ids the bot answers in, separated by commas; empty: all"),
+    v("APPROVERS", "", "Discord user or role ids that may answer every question of an agent, separated by commas"),
     v("COMMAND_ALIAS", "", "Further name of `/ask` and, with `-reset`, of `/reset`; `claude` while claude is the backend"),
     v("DISCORD_API_BASE", "https://discord.com", "Discord's address; for proxies and tests"),
     v("LOG_FORMAT", "auto", "`human`, `json`, or `auto`: human on a terminal"),

@@ -6,8 +6,9 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use super::questions::Waiting;
 use crate::agent::{EventKind, Text, ToolStart, ToolStatus};
-use crate::dispatch::{Answer, DeliveryError, Outlet, Reply};
+use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
 use crate::event::Event;
 use crate::fold::Transcript;
 use crate::plain::clean_text;
@@ -23,6 +24,7 @@ pub(super) struct Shared {
     colour: bool,
     out: Mutex<Box<dyn Write + Send>>,
     pub(super) answers: watch::Sender<Answers>,
+    pub(super) questions: watch::Sender<Waiting>,
 }
 
 /// Answers printed so far.
@@ -37,7 +39,7 @@ impl Console {
     #[must_use]
     pub fn new(live: bool, out: Box<dyn Write + Send>) -> Self {
         let colour = live && std::env::var_os("NO_COLOR").is_none();
-        let shared = Shared { live, colour, out: Mutex::new(out), answers: watch::Sender::default() };
+        let shared = Shared { live, colour, out: Mutex::new(out), answers: watch::Sender::default(), questions: watch::Sender::default() };
         Self { shared: std::sync::Arc::new(shared) }
     }
 
@@ -133,6 +135,19 @@ impl ConsoleReply {
         }
     }
 
+    /// Changes what is open, prints what that brings, and only then lets the next line answer it.
+    fn questions(&mut self, change: impl FnOnce(&mut Waiting) -> Option<String>) {
+        let shared = self.shared.clone();
+        shared.questions.send_modify(|waiting| {
+            let Some(text) = change(waiting) else { return };
+            self.fresh_line();
+            self.emit(&text);
+            if !waiting.is_empty() {
+                self.shared.prompt();
+            }
+        });
+    }
+
     fn aside(&mut self, text: &str) {
         self.fresh_line();
         self.shared.aside(text);
@@ -169,6 +184,14 @@ impl Reply for ConsoleReply {
             EventKind::Notice(notice) => self.aside(&format!("· {}", clean_line(notice))),
             _ => {}
         }
+    }
+
+    fn ask(&mut self, question: &OpenQuestion, _unseen: Unseen) {
+        self.questions(|waiting| waiting.ask(question));
+    }
+
+    fn settled(&mut self, id: &str, how: &Settlement) {
+        self.questions(|waiting| waiting.settle(id, how));
     }
 
     async fn finish(mut self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {

@@ -4,9 +4,12 @@ use std::io::{BufRead, IsTerminal, Write as _};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::outlet::{Console, Shared};
-use crate::dispatch::Dispatcher;
+use super::questions::Typed;
+use crate::agent::Decision;
+use crate::dispatch::{Dispatcher, Person, Refusal, Steered};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Why a session ended.
@@ -25,8 +28,10 @@ const HELP: &str = "\
 /reset           forget the conversation
 /backend [NAME]  show or choose who answers
 /stop            stop the answer (so does Ctrl-C)
+/steer TEXT      tell the agent something while it works
 /help            this
 /quit            leave (so does Ctrl-D)
+While the agent asks something, a line is your answer.
 Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
 /// Runs a session until the input ends and every prompt is answered. Does not shut the dispatcher down.
@@ -38,8 +43,9 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let mut session = Session { dispatcher, shared: console.shared(), submitted: 0, failed: 0 };
+    let mut session = Session { dispatcher, shared: console.shared(), submitted: 0, failed: 0, steering: JoinSet::new() };
     let mut answers = session.shared.answers.subscribe();
+    let mut questions = session.shared.questions.subscribe();
     let mut lines = read_lines();
     if session.shared.live {
         session.shared.aside(&format!("aetheel console · {} · /help for commands", dispatcher.backend_of(&Lane::Console).await));
@@ -47,8 +53,12 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     }
     let (mut open, mut leaving) = (true, false);
     while open || session.waiting() {
-        // Scripted, a line is read only when the one before is answered, so that a long script fills no queue.
-        let reading = open && (session.shared.live || !session.waiting());
+        if !open {
+            session.dismiss();
+        }
+        // Scripted, a line is read only when the one before is answered, so that a long script fills no queue, or when
+        // the agent asks.
+        let reading = open && (session.shared.live || !session.waiting() || session.is_asked());
         tokio::select! {
             line = lines.recv(), if reading => {
                 leaving = false;
@@ -60,6 +70,8 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
             _ = answers.changed() => if open && !session.waiting() {
                 session.shared.prompt();
             },
+            _ = questions.changed() => {}
+            Some(steered) = session.steering.join_next() => session.steered(steered.unwrap_or(Ok(Steered::Dropped))),
             _ = interrupt.recv() => {
                 if !session.shared.live {
                     // Nobody wants the rest of the script either; what runs ends first, and says so.
@@ -97,11 +109,61 @@ struct Session<'a> {
     submitted: u32,
     /// Lines that never became prompts and should have.
     failed: u32,
+    /// Messages on their way to the running turn.
+    steering: JoinSet<Result<Steered, Refusal>>,
 }
 
 impl Session<'_> {
     fn waiting(&self) -> bool {
-        self.shared.answers.borrow().all < self.submitted
+        self.shared.answers.borrow().all < self.submitted || !self.steering.is_empty()
+    }
+
+    fn is_asked(&self) -> bool {
+        !self.shared.questions.borrow().is_empty()
+    }
+
+    /// Nobody is there any more who could answer.
+    fn dismiss(&self) {
+        let open = self.shared.questions.borrow().ids();
+        for id in open {
+            // An error means that it was settled meanwhile.
+            let _ = self.dispatcher.answer(&id, &Person::Terminal, Decision::Dismissed);
+        }
+    }
+
+    /// Takes a line as the answer to a question; returns what is wrong with it.
+    fn answer(&self, line: &str) -> Result<(), String> {
+        let mut typed = None;
+        self.shared.questions.send_modify(|waiting| typed = waiting.take(line));
+        match typed {
+            Some(Typed::Decision(id, decision)) => {
+                self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| refusal.to_string())
+            }
+            Some(Typed::More(next)) => {
+                self.shared.print(&next);
+                self.shared.prompt();
+                Ok(())
+            }
+            Some(Typed::Unclear(why)) => Err(why),
+            None => Err("the question is no longer open".to_owned()),
+        }
+    }
+
+    fn steered(&mut self, steered: Result<Steered, Refusal>) {
+        match steered {
+            Ok(steered) => {
+                self.submitted += u32::from(steered.is_prompt());
+                if let Some(told) = steered.told() {
+                    self.shared.aside(told);
+                }
+            }
+            Err(refusal) => self.fail(&refusal.to_string()),
+        }
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.failed += 1;
+        self.shared.aside(&format!("✗ {why}"));
     }
 
     /// Deals with one line; false ends the session.
@@ -114,6 +176,14 @@ impl Session<'_> {
             Some("/reset") => self.dispatcher.reset(&Lane::Console).await.map(|_| "the conversation is forgotten".to_owned()),
             Some("/stop") if self.dispatcher.stop(&Lane::Console) => return true,
             Some("/stop") => Ok("nothing is running".to_owned()),
+            Some("/steer") => match line.trim_start_matches("/steer").trim() {
+                "" => Err("write what the agent should know behind /steer".to_owned()),
+                text => {
+                    let (dispatcher, event) = (self.dispatcher.clone(), event(text));
+                    self.steering.spawn(async move { dispatcher.steer(event).await });
+                    return true;
+                }
+            },
             Some("/backend") => match words.next() {
                 None => {
                     let current = self.dispatcher.backend_of(&Lane::Console).await;
@@ -123,6 +193,10 @@ impl Session<'_> {
             },
             Some(other) => Err(format!("{other} is no command; /help lists them, a leading blank makes it a prompt")),
             None if line.trim().is_empty() => Ok(String::new()),
+            None if self.is_asked() => match self.answer(line) {
+                Ok(()) => return true,
+                Err(unclear) => Err(unclear),
+            },
             None => match self.submit(line) {
                 // The `>` comes back with the answer.
                 Ok(()) => return true,
@@ -132,25 +206,24 @@ impl Session<'_> {
         match said {
             Ok(text) if text.is_empty() => {}
             Ok(text) => self.shared.aside(&text),
-            Err(error) => {
-                self.failed += 1;
-                self.shared.aside(&format!("✗ {error}"));
-            }
+            Err(error) => self.fail(&error),
         }
-        if !self.waiting() {
+        if !self.waiting() || self.is_asked() {
             self.shared.prompt();
         }
         true
     }
 
     fn submit(&mut self, line: &str) -> Result<(), String> {
-        let (kind, lane, origin) = (EventKind::Message, Lane::Console, Origin::Console);
-        self.dispatcher
-            .submit(NewEvent { kind, lane, origin, author: None, prompt: line.to_owned() })
-            .map_err(|reason| reason.to_string())?;
+        self.dispatcher.submit(event(line)).map_err(|reason| reason.to_string())?;
         self.submitted += 1;
         Ok(())
     }
+}
+
+fn event(text: &str) -> NewEvent {
+    let (kind, lane, origin) = (EventKind::Message, Lane::Console, Origin::Console);
+    NewEvent { kind, lane, origin, author: None, asker: None, prompt: text.to_owned() }
 }
 
 /// Lines of stdin, read on a thread of their own: a blocked read must not hold the program's end up.

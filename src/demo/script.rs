@@ -13,6 +13,8 @@ I am a scripted agent. Begin a prompt with one of these words:
 
 - `help`: this list
 - `tool COMMAND`: pretend to run a command
+- `ask COMMAND`, `edit`: ask for permission to run one, to change a file
+- `propose`, `question`, `login`: ask for approval of a plan, for answers, for a sign-in
 - `think TOPIC`: think before answering
 - `plan`: make a plan and tick it off
 - `markdown`, `code LANGUAGE`: answers with formatting
@@ -35,6 +37,11 @@ impl Agent<'_> {
         match word.to_lowercase().as_str() {
             "help" => self.text(HELP),
             "tool" => self.tool(if rest.is_empty() { "echo hello" } else { rest }),
+            "ask" => self.ask_to_run(if rest.is_empty() { "echo hello" } else { rest }),
+            "edit" => self.ask_to_edit(),
+            "propose" => self.propose(),
+            "question" => self.question(),
+            "login" => self.sign_in(),
             "think" => {
                 self.pieces(
                     "thinking",

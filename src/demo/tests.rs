@@ -1,11 +1,11 @@
 use super::*;
 
 fn lines(home: &Path, prompt: &str, change: impl FnOnce(&mut Options, &mut Stop)) -> (u8, Vec<Value>) {
-    let mut options = Options { resume: None, model: None, system_file: None, home: home.to_owned(), delay: Duration::ZERO };
+    let mut options = Options { resume: None, model: None, system_file: None, home: home.to_owned(), delay: Duration::ZERO, talk: false };
     let mut stop = Stop::default();
     change(&mut options, &mut stop);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let code = Agent::new(options, stop, &mut stdout, &mut stderr).turn(prompt).expect("a vector takes everything");
+    let code = Agent::new(options, stop, Answers::nobody(), &mut stdout, &mut stderr).turn(prompt).expect("a vector takes everything");
     let text = String::from_utf8(stdout).expect("JSON lines");
     (code, text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
@@ -51,6 +51,9 @@ fn every_word_does_what_the_help_says() {
         ("help", 0, text),
         ("tool ls", 0, &["hello", "text", "tool", "tool-output", "tool-end", "tool", "tool-output", "tool-end", "text", "usage", "done"]),
         ("think stars", 0, &["hello", "thinking", "text", "usage", "done"]),
+        // Without `--talk` there is nobody to ask.
+        ("ask ls", 0, text),
+        ("question", 0, text),
         ("plan", 0, &["hello", "plan", "text", "usage", "done"]),
         ("markdown", 0, text),
         ("code zig", 0, text),
@@ -112,4 +115,42 @@ fn sigint_ends_a_hanging_turn() {
         rustix::process::kill_process(this, rustix::process::Signal::INT).expect("sent");
     });
     assert_eq!((code, lines.last().expect("a line")["type"].as_str()), (130, Some("interrupted")));
+}
+
+#[test]
+fn questions_are_asked_and_every_decision_is_heard() {
+    let home = tempfile::tempdir().expect("a folder");
+    let talk = |prompt: &str, decision: &str| {
+        let said = format!("{decision}\n");
+        let answers = Answers::read(io::Cursor::new(said.into_bytes()));
+        let options =
+            Options { resume: None, model: None, system_file: None, home: home.path().to_owned(), delay: Duration::ZERO, talk: true };
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let code = Agent::new(options, Stop::default(), answers, &mut stdout, &mut stderr).turn(prompt).expect("a vector takes everything");
+        let lines: Vec<Value> =
+            String::from_utf8(stdout).expect("text").lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        assert!(lines.iter().any(|line| line["type"] == "ask" && line["ask"] == 1), "{lines:?}");
+        (code, answer(&lines))
+    };
+    for (prompt, decision, ends) in [
+        ("ask ls", json!({"decision": "allow"}), "this once."),
+        ("ask ls", json!({"decision": "always"}), "not ask again."),
+        ("ask ls", json!({"decision": "deny"}), "Then not."),
+        ("edit", json!({"decision": "deny", "words": "it is mine"}), "because: it is mine"),
+        ("propose", json!({"decision": "allow"}), "with the plan."),
+        ("login", json!({"decision": "dismissed"}), "so I did not."),
+        (
+            "question",
+            json!({"decision": "answers", "answers": [["colour", ["Red"]], ["letters", ["A", "B"]]]}),
+            "colour Red; letters A and B.",
+        ),
+    ] {
+        let mut line = decision;
+        line["type"] = json!("answer");
+        line["ask"] = json!(1);
+        let (code, text) = talk(prompt, &line.to_string());
+        assert!(code == 0 && text.ends_with(ends), "{prompt}: {text}");
+    }
+    assert_eq!(talk("ask ls", r#"{"type":"answer","ask":1,"decision":"stop"}"#).0, 130);
+    assert!(talk("ask ls", r#"{"type":"answer","ask":7,"decision":"allow"}"#).1.ends_with("so I did not."), "the input ended");
 }

@@ -53,6 +53,10 @@ impl Api {
         self.get(format!("/guilds/{guild}/members/{user}"), ("GET member", guild), patience).await
     }
 
+    pub(super) async fn message(&self, channel: u64, message: u64, patience: Patience) -> Result<Message, RestError> {
+        self.get(format!("/channels/{channel}/messages/{message}"), ("GET message", channel), patience).await
+    }
+
     /// Messages after one, at most 100, oldest first.
     pub(super) async fn messages_after(&self, channel: u64, after: u64, patience: Patience) -> Result<Vec<Message>, RestError> {
         let path = format!("/channels/{channel}/messages?after={after}&limit=100");
@@ -110,9 +114,24 @@ impl Api {
         content: &str,
         patience: Patience,
     ) -> Result<Posted, RestError> {
+        self.post_with(channel, reply_to, nonce, (content, &Value::Null), patience).await
+    }
+
+    /// Posts a message with buttons and menus.
+    pub(super) async fn post_with(
+        &self,
+        channel: u64,
+        reply_to: Option<u64>,
+        nonce: &str,
+        (content, components): (&str, &Value),
+        patience: Patience,
+    ) -> Result<Posted, RestError> {
         let mut body = json!({
             "content": content, "allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true,
         });
+        if !components.is_null() {
+            body["components"] = components.clone();
+        }
         if let Some(message) = reply_to {
             body["message_reference"] = json!({"message_id": message.to_string(), "fail_if_not_exists": false});
         }
@@ -127,11 +146,27 @@ impl Api {
     }
 
     pub(super) async fn edit(&self, channel: u64, message: u64, content: &str, patience: Patience) -> Result<(), RestError> {
+        self.edit_with(channel, message, content, &Value::Null, patience).await
+    }
+
+    /// Changes the text, and the buttons and menus unless `components` is null.
+    pub(super) async fn edit_with(
+        &self,
+        channel: u64,
+        message: u64,
+        content: &str,
+        components: &Value,
+        patience: Patience,
+    ) -> Result<(), RestError> {
+        let mut body = json!({"content": content, "allowed_mentions": {"parse": []}});
+        if !components.is_null() {
+            body["components"] = components.clone();
+        }
         let call = Call {
             method: Method::PATCH,
             path: format!("/channels/{channel}/messages/{message}"),
             bucket: Some(("PATCH message", channel)),
-            body: Some(json!({"content": content, "allowed_mentions": {"parse": []}})),
+            body: Some(body),
             by_interaction: false,
         };
         self.rest.send(&call, patience).await.map(drop)
@@ -163,7 +198,8 @@ impl Api {
         self.callback(interaction, token, body, patience).await
     }
 
-    async fn callback(&self, interaction: u64, token: &str, body: Value, patience: Patience) -> Result<(), RestError> {
+    /// Answers an interaction at once.
+    pub(super) async fn callback(&self, interaction: u64, token: &str, body: Value, patience: Patience) -> Result<(), RestError> {
         let call = Call {
             method: Method::POST,
             path: format!("/interactions/{interaction}/{token}/callback"),
@@ -214,6 +250,25 @@ impl Api {
             by_interaction: true,
         };
         posted(&self.rest.send(&call, patience).await?)
+    }
+
+    /// A word for the user alone, after an interaction was answered.
+    pub(super) async fn note(
+        &self,
+        application: u64,
+        interaction: u64,
+        token: &str,
+        text: &str,
+        patience: Patience,
+    ) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/webhooks/{application}/{token}"),
+            bucket: Some(("POST follow-up", interaction)),
+            body: Some(json!({"content": text, "flags": 64, "allowed_mentions": {"parse": []}})),
+            by_interaction: true,
+        };
+        self.rest.send(&call, patience).await.map(drop)
     }
 
     async fn get<T: DeserializeOwned>(&self, path: String, bucket: (&'static str, u64), patience: Patience) -> Result<T, RestError> {

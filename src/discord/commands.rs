@@ -14,6 +14,7 @@ pub(super) enum Verb {
     Ask,
     Reset,
     Stop,
+    Steer,
 }
 
 /// Returns what a command of this name does.
@@ -22,6 +23,7 @@ pub(super) fn verb(name: &str, alias: Option<&str>) -> Option<Verb> {
         ("ask", _) => Some(Verb::Ask),
         ("reset", _) => Some(Verb::Reset),
         ("stop", _) => Some(Verb::Stop),
+        ("steer", _) => Some(Verb::Steer),
         (_, Some(alias)) if name == alias => Some(Verb::Ask),
         (_, Some(alias)) if name.strip_suffix("-reset") == Some(alias) => Some(Verb::Reset),
         _ => None,
@@ -55,7 +57,10 @@ fn wanted(alias: Option<&str>) -> Vec<Value> {
     };
     let plain = |name: &str, description: &str| json!({"type": 1, "name": name, "description": description, "options": []});
     let reset = "Forget this channel's conversation and begin a new one";
-    let mut commands = vec![ask("ask"), plain("reset", reset), plain("stop", "Stop what the agent is doing in this channel")];
+    let steer = json!({"type": 1, "name": "steer", "description": "Tell the agent something while it works in this channel", "options": [
+        {"type": 3, "name": "message", "description": "What it should know", "required": true},
+    ]});
+    let mut commands = vec![ask("ask"), plain("reset", reset), plain("stop", "Stop what the agent is doing in this channel"), steer];
     if let Some(alias) = alias {
         commands.extend([ask(alias), plain(&format!("{alias}-reset"), reset)]);
     }

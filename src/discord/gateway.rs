@@ -204,6 +204,7 @@ impl Login {
                     api: Api { rest: inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))? },
                     identity: Arc::clone(&inner.identity),
                     interactions: Arc::clone(&inner.interactions),
+                    asks: Arc::clone(&inner.asks),
                     desk,
                     arrivals,
                     phase,

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{info, warn};
 
 use super::api::Api;
+use super::asks::{Asks, Press, Presses};
 use super::commands::{self, Verb};
 use super::gateway::Phase;
 use super::intake::{Asker, Desk};
@@ -26,7 +27,7 @@ use super::interactions::{Ack, Interactions};
 use super::mention::{self, Name};
 use super::reception::{Arrival, Parent, answer, stop_text};
 use super::rest::Patience;
-use super::wire::{Message, Slash};
+use super::wire::{Message, Slash, WORDS};
 use super::{Identity, Windows};
 use crate::event::Lane;
 
@@ -43,6 +44,7 @@ pub(super) struct Handler {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) interactions: Arc<Interactions>,
+    pub(super) asks: Arc<Asks>,
     pub(super) desk: Desk,
     pub(super) arrivals: mpsc::UnboundedSender<Arrival>,
     pub(super) phase: Arc<watch::Sender<Phase>>,
@@ -65,11 +67,13 @@ impl RawEventHandler for Handler {
             }
             Event::Resumed(_) => info!("discord session resumed; nothing was missed"),
             Event::MessageCreate(event) => self.message(Message::from(&event.message), &context),
-            Event::InteractionCreate(event) => {
-                if let Interaction::Command(command) = &event.interaction {
-                    self.slash(slash(command));
-                }
-            }
+            Event::InteractionCreate(event) => match &event.interaction {
+                Interaction::Command(command) => self.slash(slash(command)),
+                // Written again, so that there is one reading of them.
+                Interaction::Component(press) => self.press(serde_json::to_value(press).ok().as_ref()),
+                Interaction::Modal(press) => self.press(serde_json::to_value(press).ok().as_ref()),
+                _ => {}
+            },
             Event::Unknown(unknown) if NEEDED.contains(&unknown.kind.as_str()) => {
                 if self.warned.lock().expect("nothing panics under this lock").insert(unknown.kind.clone()) {
                     warn!(event = %unknown.kind, "discord sends this event in a form serenity does not know; reading what we need of it");
@@ -83,6 +87,8 @@ impl RawEventHandler for Handler {
                     "INTERACTION_CREATE" => {
                         if let Some(slash) = Slash::read(&unknown.value) {
                             self.slash(slash);
+                        } else if matches!(unknown.value["type"].as_u64(), Some(3 | 5)) {
+                            self.press(Some(&unknown.value));
                         }
                     }
                     _ => {}
@@ -161,6 +167,19 @@ impl Handler {
         });
     }
 
+    fn press(&self, value: Option<&serde_json::Value>) {
+        let Some(press) = value.and_then(Press::read) else {
+            return warn!("discord sends the press of a button in a form that is not known");
+        };
+        let presses = Presses {
+            api: self.api.clone(),
+            identity: Arc::clone(&self.identity),
+            asks: Arc::clone(&self.asks),
+            intake: Arc::clone(&self.desk.intake),
+        };
+        tokio::spawn(async move { presses.answer(press).await });
+    }
+
     fn refuse(&self, slash: &Slash, text: &'static str) {
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
         tokio::spawn(async move {
@@ -176,7 +195,7 @@ fn slash(command: &CommandInteraction) -> Slash {
     let in_thread =
         channel.is_some_and(|c| matches!(c.kind, ChannelType::PublicThread | ChannelType::PrivateThread | ChannelType::NewsThread));
     let prompt = command.data.options().into_iter().find_map(|option| match option.value {
-        ResolvedValue::String(text) if option.name == "prompt" => Some(text.to_owned()),
+        ResolvedValue::String(text) if WORDS.contains(&option.name) => Some(text.to_owned()),
         _ => None,
     });
     Slash {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::agent::Decision;
+use crate::dispatch::{AnswerRefusal, Person};
 use crate::event::{Lane, NewEvent, Sequence};
 
 /// Where prompts go. Called in the order of arrival, never from two threads at once; must not block for long.
@@ -18,6 +20,26 @@ pub trait Intake: Send + Sync {
     /// Stops the running turn of a lane and forgets what waits there; false when there was nothing. May be called while
     /// another call is under way.
     fn stop(&self, lane: &Lane) -> bool;
+
+    /// Hands a message to the running turn of its lane, or takes it as a prompt where that is not possible. Returns what to
+    /// tell the user; none: the answer that comes says enough. May take as long as the turn, and be called while another
+    /// call is under way.
+    ///
+    /// # Errors
+    /// Why it is not taken, in words for the user.
+    async fn steer(&self, event: NewEvent) -> Result<Option<String>, String>;
+
+    /// Takes a person's decision about a question of an agent. Called on the gateway's thread: must not block.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for the user.
+    fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal>;
+
+    /// Whether a person may answer a question. Called on the gateway's thread: must not block.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for the user.
+    fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal>;
 
     /// Forgets the lane's session, so that its next prompt begins a new one; false when there was none.
     ///
@@ -68,6 +90,27 @@ pub trait Seen: Send + Sync {
     fn saw(&self, channel: u64, message: u64);
 }
 
+/// Where an open question stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posted {
+    /// The question's id.
+    pub id: String,
+    /// Channel or thread.
+    pub channel: u64,
+    /// The message with the buttons.
+    pub message: u64,
+}
+
+/// The open questions, kept over restarts, so that their messages can be closed.
+pub trait OpenQuestions: Send + Sync {
+    /// Those that an earlier life of the program left open.
+    fn left_over(&self) -> Vec<Posted>;
+    /// A question was posted. Must not block.
+    fn opened(&self, question: Posted);
+    /// What became of a question is shown. Must not block.
+    fn closed(&self, id: &str);
+}
+
 /// All of it.
 #[derive(Clone)]
 pub struct Desk {
@@ -77,4 +120,6 @@ pub struct Desk {
     pub gate: Arc<dyn Gate>,
     /// See [`Seen`].
     pub seen: Arc<dyn Seen>,
+    /// See [`OpenQuestions`].
+    pub questions: Arc<dyn OpenQuestions>,
 }

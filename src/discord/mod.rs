@@ -1,5 +1,6 @@
 //! People in Discord: prompts come in by mention, reply, direct message and slash command; answers go out.
 //!
+//! Questions of agents go out with buttons, and the decisions of people come in.
 //! Owns everything that is Discord's: the connection, its requests and their limits, what a message looks like. It
 //! decides nothing about turns, sessions or who may ask: [`Intake`], [`Gate`] and [`Seen`] do. serenity speaks the
 //! gateway and is named nowhere outside this folder; requests go through a client of our own (`rest.rs` says why).
@@ -7,10 +8,12 @@
 //!
 //! ```text
 //! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Intake
+//!                            └─(buttons)─▶ asks ──▶ Intake
 //! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
 //! ```
 
 mod api;
+mod asks;
 mod commands;
 mod gateway;
 mod handler;
@@ -35,11 +38,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-pub use intake::{Asker, Desk, Gate, Intake, Seen};
+pub use intake::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
 
 use crate::config::Config;
 use crate::redact::Redactor;
 use api::Api;
+use asks::Asks;
 use gateway::Phase;
 use interactions::Interactions;
 use reception::{Recent, Reception};
@@ -179,6 +183,7 @@ struct Inner {
     api: Api,
     identity: Arc<Identity>,
     interactions: Arc<Interactions>,
+    asks: Arc<Asks>,
 }
 
 /// A bot whose token is good. Delivers answers; hears nothing until it listens.
@@ -209,7 +214,8 @@ impl Discord {
         let owners = application.owner.iter().map(|owner| owner.id).chain(team).collect();
         commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
         let identity = Identity { id: me.id, application: application.id, owners, refusals: Mutex::default() };
-        Ok(Self { inner: Arc::new(Inner { options, api, identity: Arc::new(identity), interactions: Arc::default() }) })
+        let (interactions, asks) = (Arc::default(), Arc::default());
+        Ok(Self { inner: Arc::new(Inner { options, api, identity: Arc::new(identity), interactions, asks }) })
     }
 
     /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps trying while Discord
@@ -218,6 +224,9 @@ impl Discord {
     /// # Errors
     /// [`StartError`] when Discord will not have the bot.
     pub async fn listen(&self, desk: Desk) -> Result<Listening, StartError> {
+        let (inner, book) = (Arc::clone(&self.inner), Arc::clone(&desk.questions));
+        // Beside everything else: Discord may be slow, and prompts should not wait for old questions.
+        tokio::spawn(async move { inner.asks.listen(book, &inner.api, inner.options.windows.send).await });
         let (arrivals, taken) = mpsc::unbounded_channel();
         let phase = Arc::new(watch::channel(Phase::Starting).0);
         let closing = Arc::new(AtomicBool::new(false));

@@ -120,6 +120,7 @@ impl Reception {
                 lane: Lane::Channel(message.channel_id),
                 origin: Origin::Message { channel: message.channel_id, message: message.id },
                 author: Some(author),
+                asker: Some(message.author.id),
                 prompt,
             })
         };
@@ -135,17 +136,9 @@ impl Reception {
         }
         let lane = Lane::Channel(slash.channel);
         let text = match verb {
-            Verb::Ask if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
-            Verb::Ask => {
-                let author = mention::one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64);
-                self.submit(NewEvent {
-                    kind: EventKind::Message,
-                    lane,
-                    origin: Origin::Interaction { channel: slash.channel, interaction: slash.interaction },
-                    author: Some(author),
-                    prompt: slash.prompt.trim().to_owned(),
-                })
-            }
+            Verb::Ask | Verb::Steer if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
+            Verb::Steer => return self.steer(slash.clone()),
+            Verb::Ask => self.submit(asked(slash)),
             Verb::Reset => Some(match self.desk.intake.reset(&lane).await {
                 Ok(true) => "Done: your next prompt begins a new conversation.".to_owned(),
                 Ok(false) => "There is no conversation yet: your next prompt begins one.".to_owned(),
@@ -156,6 +149,18 @@ impl Reception {
         if let Some(text) = text {
             answer(&self.api, &self.identity, &self.interactions, slash, text, self.patience);
         }
+    }
+
+    /// Hands a message to the running turn; what comes of it may take a while.
+    fn steer(&self, slash: Slash) {
+        let (api, identity, interactions) = (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
+        let (intake, closing, patience) = (Arc::clone(&self.desk.intake), Arc::clone(&self.closing), self.patience);
+        tokio::spawn(async move {
+            let steered = if closing.load(Ordering::SeqCst) { Err(CLOSING.to_owned()) } else { intake.steer(asked(&slash)).await };
+            if let Some(text) = steered.unwrap_or_else(Some) {
+                answer(&api, &identity, &interactions, &slash, text, patience);
+            }
+        });
     }
 
     /// Offers an event; returns what to tell the user when it was not taken.
@@ -257,6 +262,18 @@ impl Reception {
         if prompts > 0 {
             info!(prompts, channels, "caught up with what was written while disconnected");
         }
+    }
+}
+
+/// What somebody wrote behind a command, as an event.
+fn asked(slash: &Slash) -> NewEvent {
+    NewEvent {
+        kind: EventKind::Message,
+        lane: Lane::Channel(slash.channel),
+        origin: Origin::Interaction { channel: slash.channel, interaction: slash.interaction },
+        author: Some(mention::one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64)),
+        asker: Some(slash.user.id),
+        prompt: slash.prompt.trim().to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! An answer while it takes shape: typing, drafts, the final text.
 //!
 //! One task a turn does the sending; `update` only takes note. Drafts are best effort and paced; the final text is
-//! delivered whole or reported. The text is the agent's, exactly, cut by [`crate::split`]; what we add stands below it.
+//! delivered whole or reported. A question stands below what was said before it; nobody types while it waits. The text is the agent's, exactly, cut by [`crate::split`]; what we add stands below it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,13 +12,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, error};
 
+use super::asks::{Board, Errand, Errands};
 use super::live::{Live, Place};
 use super::mention::one_line;
 use super::rest::{Patience, RestError};
 use super::typing::Typing;
 use super::{Discord, Inner};
 use crate::agent::EventKind;
-use crate::dispatch::{Answer, DeliveryError, Outlet, Reply};
+use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
 use crate::event::{Event, Lane, Origin};
 use crate::fold::Transcript;
 use crate::split::split;
@@ -57,15 +58,21 @@ struct Nowhere(Lane);
 impl Reply for Nowhere {
     fn update(&mut self, _event: &EventKind, _transcript: &Transcript) {}
 
+    fn ask(&mut self, _question: &OpenQuestion, unseen: Unseen) {
+        unseen.dismiss();
+    }
+
+    fn settled(&mut self, _id: &str, _how: &Settlement) {}
+
     async fn finish(self: Box<Self>, _answer: Answer) -> Result<(), DeliveryError> {
         Err(DeliveryError(format!("{} has no discord channel", self.0)))
     }
 }
 
 /// What was told so far; the writer reads it when it has time.
-#[derive(Default)]
 struct Told {
     transcript: Mutex<Transcript>,
+    errands: Errands,
     changed: Notify,
 }
 
@@ -77,11 +84,13 @@ struct ChannelReply {
 
 impl ChannelReply {
     fn begin(inner: &Arc<Inner>, place: Place) -> Self {
-        let told = Arc::new(Told::default());
+        let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
         let writer = Writer {
             inner: Arc::clone(inner),
             channel: place.channel,
+            board: Board::new(inner, place.channel),
+            typing: None,
             live: Live::new(Arc::clone(inner), place),
             told: Arc::clone(&told),
             posted: false,
@@ -98,6 +107,16 @@ impl Reply for ChannelReply {
         self.told.changed.notify_one();
     }
 
+    fn ask(&mut self, question: &OpenQuestion, unseen: Unseen) {
+        self.told.errands.ask(question, unseen);
+        self.told.changed.notify_one();
+    }
+
+    fn settled(&mut self, id: &str, how: &Settlement) {
+        self.told.errands.settled(id, how);
+        self.told.changed.notify_one();
+    }
+
     /// Dropping the future does not stop the delivery.
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
         let lost = || DeliveryError("the delivery was cut off".to_owned());
@@ -111,13 +130,16 @@ struct Writer {
     channel: u64,
     live: Live,
     told: Arc<Told>,
+    board: Board,
+    /// None while somebody is being waited for.
+    typing: Option<Typing>,
     /// Whether there is a draft to take back.
     posted: bool,
 }
 
 impl Writer {
     async fn run(mut self, mut given: oneshot::Receiver<Answer>) -> Result<(), DeliveryError> {
-        let typing = Typing::start(self.inner.api.clone(), self.channel);
+        self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
         let mut next = Instant::now() + GATHER;
         let answer = loop {
             let door_closes = self.live.door_closes();
@@ -132,6 +154,7 @@ impl Writer {
                 }
                 () = told.changed.notified() => {}
             }
+            self.run_errands().await;
             next = next.max(Instant::now() + if self.posted { Duration::ZERO } else { GATHER });
             tokio::select! {
                 biased;
@@ -145,7 +168,7 @@ impl Writer {
             match self.live.show(&pieces, false, DRAFT).await {
                 Ok(posted) => {
                     self.posted = true;
-                    if posted {
+                    if let (true, Some(typing)) = (posted, &self.typing) {
                         typing.again();
                     }
                 }
@@ -153,8 +176,10 @@ impl Writer {
             }
             next = Instant::now() + PACE;
         };
-        typing.stop().await;
-        match answer {
+        if let Some(typing) = self.typing.take() {
+            typing.stop().await;
+        }
+        let settled = match answer {
             Some(answer) => self.settle(answer).await,
             None => {
                 // The turn vanished without an answer: leave what there is, without pretending that work goes on.
@@ -164,6 +189,39 @@ impl Writer {
                 }
                 Ok(())
             }
+        };
+        for errand in self.told.errands.take() {
+            if let Errand::Close(id, content) = errand {
+                self.board.close(&id, &content).await;
+            }
+        }
+        self.board.close_all().await;
+        settled
+    }
+
+    /// Posts and closes questions, in the order they came up.
+    async fn run_errands(&mut self) {
+        for errand in self.told.errands.take() {
+            match errand {
+                Errand::Post(question, unseen) => {
+                    // What was said before the question stands above it.
+                    let pieces = split(&self.clean(self.text()), MESSAGE);
+                    if !pieces.is_empty() {
+                        match self.live.show(&pieces, false, DRAFT).await {
+                            Ok(_) => self.posted = true,
+                            Err(error) => debug!(channel = self.channel, %error, "cannot show a draft"),
+                        }
+                    }
+                    if let Some(typing) = self.typing.take() {
+                        typing.stop().await;
+                    }
+                    self.board.post(&question, unseen).await;
+                }
+                Errand::Close(id, content) => self.board.close(&id, &content).await,
+            }
+        }
+        if self.typing.is_none() && !self.board.is_waiting() {
+            self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
         }
     }
 

@@ -101,6 +101,9 @@ impl From<&serenity::model::user::User> for User {
     }
 }
 
+/// The options of our commands that hold people's words.
+pub(super) const WORDS: [&str; 2] = ["prompt", "message"];
+
 /// A slash command somebody used. The token is left out of `Debug`.
 #[derive(Clone)]
 pub(super) struct Slash {
@@ -114,6 +117,7 @@ pub(super) struct Slash {
     pub(super) roles: Vec<u64>,
     pub(super) nick: Option<String>,
     pub(super) name: String,
+    /// What the user wrote: the option `prompt` or `message`.
     pub(super) prompt: String,
 }
 
@@ -162,7 +166,7 @@ impl Slash {
             Some(member) => (member.user, member.member),
             None => (wire.user?, Member::default()),
         };
-        let prompt = wire.data.options.iter().find(|option| option.name == "prompt").and_then(|option| option.value.as_str());
+        let prompt = wire.data.options.iter().find(|option| WORDS.contains(&option.name.as_str())).and_then(|option| option.value.as_str());
         Some(Self {
             interaction: wire.id,
             token: wire.token,

@@ -1,29 +1,37 @@
 //! Seeing one event through: files, prompt, turn, memory, binding, answer.
 
-use std::sync::Weak;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
+use super::questions::Context;
+use super::stage::{Follower, Stage};
 use super::veil::Veil;
-use super::{Answer, Inner, Reply, lock, wording};
+use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{Ask, AskKey, Descriptor, EventKind as AgentEventKind, FailureKind, Mode, Part, Safety, Settings, StartTurn};
+use crate::agent::{Descriptor, FailureKind, Mode, Part, Safety, Settings, StartTurn};
 use crate::event::{Event, EventKind, Origin};
-use crate::fold::Transcript;
 use crate::prompt::{self, MemoryAccess};
-use crate::turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult, Unasked};
+use crate::turn::{Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
 use crate::workspace::SessionId;
 
 impl Inner {
     /// Runs the event's turn and delivers its answer.
-    pub(super) async fn see_through(&self, event: Event, stop: watch::Receiver<Option<StopReason>>) {
+    pub(super) async fn see_through(
+        &self,
+        event: Event,
+        stop: watch::Receiver<Option<StopReason>>,
+        steers: mpsc::UnboundedReceiver<Steering>,
+    ) {
         let id = turn_id();
         let span = tracing::info_span!("turn", turn = id, event = event.sequence, lane = %event.lane);
         async {
-            let mut reply = self.parts.outlet.open(&event);
-            let answer = self.answer(&event, &id, stop, &mut *reply).await.cleaned(&self.parts.redactor);
+            let stage = Stage::new(self.parts.outlet.open(&event));
+            let answer = self.answer(&event, &id, (stop, steers), &stage).await.cleaned(&self.parts.redactor);
+            let Some(reply) = stage.take() else { return };
             if let Err(error) = reply.finish(answer).await {
                 tracing::error!(%error, "the answer was not delivered; it is in the recording");
             }
@@ -32,7 +40,13 @@ impl Inner {
         .await;
     }
 
-    async fn answer(&self, event: &Event, id: &str, stop: watch::Receiver<Option<StopReason>>, reply: &mut dyn Reply) -> Answer {
+    async fn answer(
+        &self,
+        event: &Event,
+        id: &str,
+        (stop, steers): (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>),
+        stage: &Arc<Stage>,
+    ) -> Answer {
         let bindings = self.parts.workspace.bindings();
         let name = self.backend_of(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
@@ -44,11 +58,22 @@ impl Inner {
         let requested = start.native_id.clone();
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
-        let (_steer, steers) = mpsc::unbounded_channel();
+        if let Some(running) = lock(&self.running).get_mut(&event.lane) {
+            running.backend = Some(backend.clone());
+        }
+        let context =
+            Context { lane: event.lane.clone(), turn: id.to_owned(), asker: event.asker, expands: backend.descriptor().expands.clone() };
         let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
-        let mut follower = Follower { veil: Veil::new(&self.parts.redactor), reply };
+        let mut follower = Follower {
+            veil: Veil::new(&self.parts.redactor),
+            stage: stage.clone(),
+            questions: self.questions.clone(),
+            context,
+            asked: HashMap::new(),
+        };
         let result = crate::turn::run(request, &self.links, &mut follower).await;
-        follower.veil.lift(|event| follower.reply.update(event, &result.transcript));
+        follower.lift(&result.transcript);
+        drop(follower);
         self.report(&name, &result);
         let notices = self.keep(event, &name, binding.epoch, requested.as_deref(), &result).await;
         let (text, notices) = self.remember(result.text.clone(), notices).await;
@@ -175,6 +200,7 @@ pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::Unbounde
             lane,
             origin,
             author: None,
+            asker: None,
             prompt: String::new(),
         };
         let (text, notices) = inner.remember(text, Vec::new()).await;
@@ -183,24 +209,6 @@ pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::Unbounde
             tracing::error!(lane = %event.lane, %error, "what the agent said by itself was not delivered; it is in the recording");
         }
     }
-}
-
-/// Passes what happens in a turn on to its reply, without secrets.
-struct Follower<'a> {
-    veil: Veil<'a>,
-    reply: &'a mut dyn Reply,
-}
-
-impl Audience for Follower<'_> {
-    fn event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
-        self.veil.pass(event, |event| self.reply.update(event, transcript));
-    }
-
-    fn ask(&mut self, _ask: &Ask, answer: Answerer) {
-        drop(answer);
-    }
-
-    fn settled(&mut self, _ask: AskKey, _how: Settled) {}
 }
 
 fn plain_failure(backend: String, failure: String) -> Answer {

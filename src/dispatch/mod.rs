@@ -1,11 +1,15 @@
 //! From an accepted event to a delivered answer.
 //!
 //! [`Dispatcher`] owns the queue and the running turns: it accepts events, runs each in its lane and slot, delivers the
-//! answer through the [`Outlet`] and saves what must outlive the turn. It knows no adapter. Pinned by
-//! `tests/dispatch.rs`.
+//! answer through the [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
+//! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
 
 mod event;
+mod question;
+mod questions;
 mod reply;
+mod stage;
+mod steering;
 mod veil;
 mod wording;
 
@@ -16,10 +20,15 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
-pub use reply::{Answer, DeliveryError, Outlet, Reply};
+pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
+pub use questions::{AnswerRefusal, Person};
+pub use reply::{Answer, DeliveryError, Outlet, Reply, Unseen};
+pub use steering::Steered;
 pub use wording::Refusal;
 
-use crate::agent::{Mode, Safety};
+use self::questions::Questions;
+use self::steering::Running;
+use crate::agent::{Decision, Mode, Safety};
 use crate::event::{Event, Lane, NewEvent, Sequence};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
@@ -44,6 +53,8 @@ pub struct Choices {
     pub max_turns: u32,
     /// Bytes of a prompt.
     pub prompt_limit: usize,
+    /// Discord users and roles that may answer every question.
+    pub approvers: Vec<u64>,
 }
 
 /// What a dispatcher works with.
@@ -78,8 +89,9 @@ struct Inner {
     parts: Parts,
     links: Links,
     queue: Mutex<Queue>,
-    /// How to stop the turn of a lane.
-    running: Mutex<HashMap<Lane, watch::Sender<Option<StopReason>>>>,
+    /// How to reach the turn of a lane.
+    running: Mutex<HashMap<Lane, Running>>,
+    questions: Arc<Questions>,
     tasks: TaskTracker,
     /// What was wrong with the files when they were last read.
     warned: Mutex<Vec<String>>,
@@ -92,6 +104,7 @@ impl Dispatcher {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let queue = Mutex::new(Queue::new(parts.limits));
+        let questions = Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
         let (unasked, said) = mpsc::unbounded_channel();
         let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked);
         let inner = Inner {
@@ -99,6 +112,7 @@ impl Dispatcher {
             links,
             queue,
             running: Mutex::default(),
+            questions,
             tasks: TaskTracker::new(),
             warned: Mutex::default(),
             finished: Notify::new(),
@@ -136,13 +150,30 @@ impl Dispatcher {
     #[must_use]
     pub fn stop(&self, lane: &Lane) -> bool {
         let waiting = lock(&self.inner.queue).cancel_waiting(lane);
-        let running = lock(&self.inner.running).get(lane).is_some_and(|stop| stop.send(Some(StopReason::User)).is_ok());
+        let running = lock(&self.inner.running).get(lane).is_some_and(|turn| turn.stop.send(Some(StopReason::User)).is_ok());
         let any = running || !waiting.is_empty();
         for event in waiting {
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move { inner.refuse(&event, "Stopped before it began. (stopped)").await });
         }
         any
+    }
+
+    /// Takes a person's decision about a question of an agent. The first one that fits wins; the agent and everybody who
+    /// sees the question are told. Returns at once.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for that person; after `Misfit` the question is still open.
+    pub fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+        self.inner.questions.answer(question, person, decision)
+    }
+
+    /// Tells whether a person may answer a question, for questions that take several steps. A refusal is logged.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for that person.
+    pub fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
+        self.inner.questions.may_answer(question, person)
     }
 
     /// Forgets the conversation of a lane; a turn that still runs will not bring it back. Returns whether there was one.
@@ -199,7 +230,7 @@ impl Dispatcher {
         tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: intake closed, waiting for turns");
         if tokio::time::timeout(grace, self.idle()).await.is_err() {
             let waiting = lock(&self.inner.queue).drain_waiting();
-            let stops: Vec<_> = lock(&self.inner.running).values().cloned().collect();
+            let stops: Vec<_> = lock(&self.inner.running).values().map(|turn| turn.stop.clone()).collect();
             tracing::warn!(running = stops.len(), refused = waiting.len(), "shutdown: grace is over, stopping turns");
             for stop in stops {
                 // A turn that just ended needs no stopping.
@@ -231,12 +262,13 @@ impl Dispatcher {
         loop {
             let Some(event) = lock(&self.inner.queue).next() else { return };
             let (stop, stopped) = watch::channel(None);
-            lock(&self.inner.running).insert(event.lane.clone(), stop);
+            let (steers, steered) = mpsc::unbounded_channel();
+            lock(&self.inner.running).insert(event.lane.clone(), Running { stop, steers, backend: None });
             let ticket = Ticket { dispatcher: self.clone(), sequence: event.sequence, lane: event.lane.clone() };
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {
                 let _ticket = ticket;
-                inner.see_through(event, stopped).await;
+                inner.see_through(event, stopped, steered).await;
             });
         }
     }

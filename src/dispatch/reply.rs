@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::question::{OpenQuestion, Settlement};
 use crate::agent::{EventKind, Usage};
 use crate::event::Event;
 use crate::fold::Transcript;
@@ -21,11 +22,40 @@ pub trait Reply: Send {
     /// Something happened. Called for every agent-event, in order; must return at once (pacing is the outlet's affair).
     fn update(&mut self, event: &EventKind, transcript: &Transcript);
 
+    /// The agent asks people: shows the question below what was told so far. Must return at once. Whoever can show it to
+    /// nobody says so with `unseen`.
+    fn ask(&mut self, question: &OpenQuestion, unseen: Unseen);
+
+    /// A question that was shown is over: nothing about it invites an answer any more. Must return at once.
+    fn settled(&mut self, id: &str, how: &Settlement);
+
     /// The turn is over: delivers the answer whole and removes what was only for the time being (typing, drafts).
     ///
     /// # Errors
     /// [`DeliveryError`] when people will not see it; the outlet has logged the details.
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError>;
+}
+
+/// Dismisses a question that nobody will see. Dropping it does nothing.
+pub struct Unseen(Box<dyn FnOnce() + Send>);
+
+impl Unseen {
+    /// Makes one that calls `dismiss` when used.
+    #[must_use]
+    pub fn new(dismiss: impl FnOnce() + Send + 'static) -> Self {
+        Self(Box::new(dismiss))
+    }
+
+    /// Dismisses the question: the agent is told that nobody answered.
+    pub fn dismiss(self) {
+        (self.0)();
+    }
+}
+
+impl std::fmt::Debug for Unseen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unseen")
+    }
 }
 
 /// What a turn came to.

@@ -5,8 +5,8 @@
 //! the blocking pool; dropping a future does not stop what it began. Pinned by the tests of each file here.
 
 mod bindings;
+mod discord_notes;
 mod fresh;
-mod last_seen;
 mod ledger;
 mod memory;
 mod replace;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
-pub use last_seen::LastSeen;
+pub use discord_notes::DiscordNotes;
 
 use crate::prompt::{Document, Documents};
 use fresh::{Outcome, Stamp, Want};
@@ -44,7 +44,7 @@ impl FileError {
 pub struct Workspace {
     inner: Arc<Inner>,
     bindings: Bindings,
-    last_seen: LastSeen,
+    notes: DiscordNotes,
 }
 
 #[derive(Debug)]
@@ -71,9 +71,9 @@ impl Workspace {
             std::fs::create_dir_all(&state).map_err(|source| FileError::new("make the folder", &state, source))?;
             memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
-            let last_seen = LastSeen::open(&state.join("discord.md"))?;
+            let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default() };
-            Ok(Self { inner: Arc::new(inner), bindings, last_seen })
+            Ok(Self { inner: Arc::new(inner), bindings, notes })
         })
         .await
     }
@@ -96,10 +96,10 @@ impl Workspace {
         &self.bindings
     }
 
-    /// How far every Discord channel was read.
+    /// How far every Discord channel was read, and where questions wait.
     #[must_use]
-    pub fn last_seen(&self) -> &LastSeen {
-        &self.last_seen
+    pub fn discord_notes(&self) -> &DiscordNotes {
+        &self.notes
     }
 
     /// Reads all documents as they are now; `memory.md` is made when missing.

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{EventKind, Text, ToolEnd, ToolStart, ToolStatus};
-use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, Options, Seen, StartError, Windows};
-use aetheel::dispatch::{Answer, Outlet, Reply};
+use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
+use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Posted, Seen, StartError, Windows};
+use aetheel::dispatch::{Answer, AnswerRefusal, OpenQuestion, Outlet, Person, Reply, Settlement, Unseen};
 use aetheel::event::{Event, Lane, NewEvent, Sequence};
 use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
@@ -26,6 +27,13 @@ pub struct Office {
     pub refusal: Mutex<Option<String>>,
     /// What nobody is let in with.
     pub shut: Mutex<Option<String>>,
+    /// Who answered which question, and how.
+    pub decisions: Mutex<Vec<(String, Person, Decision)>>,
+    /// What every answer is refused with.
+    pub refused_answer: Mutex<Option<AnswerRefusal>>,
+    pub steered: Mutex<Vec<NewEvent>>,
+    /// Open questions on disk.
+    pub book: Mutex<Vec<Posted>>,
     blocked: Mutex<bool>,
     unblocked: Condvar,
 }
@@ -59,6 +67,21 @@ impl Intake for Office {
         true
     }
 
+    async fn steer(&self, event: NewEvent) -> Result<Option<String>, String> {
+        self.steered.lock().unwrap().push(event);
+        Ok(Some("Passed on.".to_owned()))
+    }
+
+    fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+        self.may_answer(question, person)?;
+        self.decisions.lock().unwrap().push((question.to_owned(), person.clone(), decision));
+        Ok(())
+    }
+
+    fn may_answer(&self, _question: &str, _person: &Person) -> Result<(), AnswerRefusal> {
+        self.refused_answer.lock().unwrap().map_or(Ok(()), Err)
+    }
+
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
         self.resets.lock().unwrap().push(lane.clone());
         Ok(true)
@@ -88,6 +111,20 @@ impl Seen for Office {
     }
 }
 
+impl OpenQuestions for Office {
+    fn left_over(&self) -> Vec<Posted> {
+        self.book.lock().unwrap().clone()
+    }
+
+    fn opened(&self, question: Posted) {
+        self.book.lock().unwrap().push(question);
+    }
+
+    fn closed(&self, id: &str) {
+        self.book.lock().unwrap().retain(|posted| posted.id != id);
+    }
+}
+
 /// A bot that is ready.
 pub struct Bot {
     pub discord: Discord,
@@ -106,7 +143,12 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
 }
 
 pub fn desk(office: &Arc<Office>) -> Desk {
-    Desk { intake: Arc::clone(office) as _, gate: Arc::clone(office) as _, seen: Arc::clone(office) as _ }
+    Desk {
+        intake: Arc::clone(office) as _,
+        gate: Arc::clone(office) as _,
+        seen: Arc::clone(office) as _,
+        questions: Arc::clone(office) as _,
+    }
 }
 
 impl Bot {
@@ -131,14 +173,14 @@ impl Bot {
     /// Waits for the event with this prompt and opens its answer.
     pub async fn turn(&self, local: &LocalDiscord, prompt: &str) -> Turn {
         let event = self.event(local, prompt).await;
-        Turn { reply: self.discord.open(&event), transcript: Transcript::default() }
+        Turn::of(self, &event)
     }
 
     pub async fn event(&self, local: &LocalDiscord, prompt: &str) -> Event {
         let office = &self.office;
         let find = |_: &LocalDiscord| office.events.lock().unwrap().iter().find(|event| event.prompt == prompt).cloned();
-        let NewEvent { kind, lane, origin, author, prompt } = local.wait_for(&format!("the prompt {prompt:?}"), find).await;
-        Event { sequence: 1, accepted_ms: 0, kind, lane, origin, author, prompt }
+        let NewEvent { kind, lane, origin, author, asker, prompt } = local.wait_for(&format!("the prompt {prompt:?}"), find).await;
+        Event { sequence: 1, accepted_ms: 0, kind, lane, origin, author, asker, prompt }
     }
 }
 
@@ -149,6 +191,10 @@ pub struct Turn {
 }
 
 impl Turn {
+    pub fn of(bot: &Bot, event: &Event) -> Self {
+        Self { reply: bot.discord.open(event), transcript: Transcript::default() }
+    }
+
     pub fn say(&mut self, text: &str) {
         self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false }));
     }
@@ -172,6 +218,18 @@ impl Turn {
     pub fn tool_done(&mut self) {
         let end = ToolEnd { id: "t1".to_owned(), status: ToolStatus::Ok, output: None, exit_code: None, diffs: Vec::new() };
         self.tell(EventKind::ToolEnd(end));
+    }
+
+    /// The agent asks; returns whether the question was dismissed because nobody can see it.
+    pub fn ask(&mut self, question: &OpenQuestion) -> Arc<AtomicBool> {
+        let dismissed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&dismissed);
+        self.reply.ask(question, Unseen::new(move || seen.store(true, Ordering::SeqCst)));
+        dismissed
+    }
+
+    pub fn settled(&mut self, id: &str, how: &Settlement) {
+        self.reply.settled(id, how);
     }
 
     fn tell(&mut self, event: EventKind) {

@@ -1,5 +1,7 @@
 //! Dispatcher and turn driver on scripted parts.
 
+mod asks;
 mod hostile;
 mod order;
+mod steering;
 mod turns;

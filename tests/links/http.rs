@@ -157,8 +157,7 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
     };
     let (told, _seen) = mpsc::unbounded_channel();
     tokio::time::timeout(LIMIT, run(request, &links, &mut Follower(told))).await.expect("the turn ends");
-    let heard = heard.lock().unwrap().clone();
-    heard
+    std::mem::take(&mut *heard.lock().unwrap())
 }
 
 fn call(request: u32, path: &str, timeout_ms: u32) -> Action {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use aetheel::agent::{
     SessionReady, Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
 };
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, Outlet, Parts, Reply};
+use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement, Unseen};
 use aetheel::event::{Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
 use aetheel::queue::Limits;
@@ -44,9 +45,15 @@ pub struct ScriptedBackend {
 
 impl ScriptedBackend {
     pub fn new(understanding: Understanding) -> Self {
+        Self::with_feature(understanding, None)
+    }
+
+    pub fn with_feature(understanding: Understanding, feature: Option<&str>) -> Self {
         let json = r#"{"name":"scripted","version":"1","features":["resume","system-prompt","streaming"],"expands":["slash-command"],
             "programs":[{"name":"agent","flags":[{"name":"--resume","value":"one"},{"name":"--danger","safety":"danger"}]}],"write-tools":["Write"]}"#;
-        let descriptor = Descriptor::parse(json).unwrap();
+        let json = json
+            .replace(r#""streaming"]"#, &format!(r#""streaming"{}]"#, feature.map_or_else(String::new, |name| format!(r#","{name}""#))));
+        let descriptor = Descriptor::parse(&json).unwrap();
         Self { descriptor, generation: Generation { number: 1, digest: "0".repeat(64) }, understanding }
     }
 }
@@ -223,17 +230,35 @@ pub struct Collected {
     pub begun: Mutex<Vec<u64>>,
     /// What was shown while turns ran.
     pub shown: Mutex<Vec<EventKind>>,
+    questions: watch::Sender<Vec<OpenQuestion>>,
+    settled: watch::Sender<Vec<(String, Settlement)>>,
+    /// Questions can be shown to nobody.
+    pub blind: AtomicBool,
 }
 
 impl Collected {
     /// The answers, once there are `count`.
     pub async fn answers(&self, count: usize) -> Vec<(Event, Answer)> {
-        let mut answers = self.answers.subscribe();
-        let enough = tokio::time::timeout(Duration::from_secs(60), answers.wait_for(|answers| answers.len() >= count));
-        match enough.await {
-            Ok(answers) => answers.unwrap().clone(),
-            Err(_) => panic!("only {} of {count} answers came", self.answers.borrow().len()),
-        }
+        all(&self.answers, count, "answers").await
+    }
+
+    /// The questions of agents, once there are `count`.
+    pub async fn questions(&self, count: usize) -> Vec<OpenQuestion> {
+        all(&self.questions, count, "questions").await
+    }
+
+    /// What became of questions, once it is known of `count`.
+    pub async fn settled(&self, count: usize) -> Vec<(String, Settlement)> {
+        all(&self.settled, count, "settlements").await
+    }
+}
+
+async fn all<T: Clone>(list: &watch::Sender<Vec<T>>, count: usize, what: &str) -> Vec<T> {
+    let mut so_far = list.subscribe();
+    let enough = tokio::time::timeout(Duration::from_secs(60), so_far.wait_for(|list| list.len() >= count)).await;
+    match enough {
+        Ok(found) => found.unwrap().clone(),
+        Err(_) => panic!("only {} of {count} {what} came", list.borrow().len()),
     }
 }
 
@@ -259,6 +284,17 @@ impl Reply for CollectingReply {
         self.collected.shown.lock().unwrap().push(event.clone());
     }
 
+    fn ask(&mut self, question: &OpenQuestion, unseen: Unseen) {
+        if self.collected.blind.load(Ordering::SeqCst) {
+            unseen.dismiss();
+        }
+        self.collected.questions.send_modify(|questions| questions.push(question.clone()));
+    }
+
+    fn settled(&mut self, id: &str, how: &Settlement) {
+        self.collected.settled.send_modify(|settled| settled.push((id.to_owned(), how.clone())));
+    }
+
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
         self.collected.answers.send_modify(|answers| answers.push((self.event.clone(), answer)));
         Ok(())
@@ -282,18 +318,31 @@ pub struct Wishes {
     pub query_timeout: Duration,
     pub safety: Safety,
     pub secret: Option<String>,
+    pub approvers: Vec<u64>,
+    /// A feature the backend declares besides.
+    pub feature: Option<&'static str>,
 }
 
 impl Default for Wishes {
     fn default() -> Self {
-        Self { understanding: plain(), slots: 5, depth: 100, query_timeout: Duration::from_secs(30), safety: Safety::Edit, secret: None }
+        Self {
+            understanding: plain(),
+            slots: 5,
+            depth: 100,
+            query_timeout: Duration::from_secs(30),
+            safety: Safety::Edit,
+            secret: None,
+            approvers: vec![],
+            feature: None,
+        }
     }
 }
 
 impl Desk {
     pub async fn new(launcher: Arc<ScriptedLauncher>, wishes: Wishes) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(wishes.understanding.clone()))));
+        let backend = ScriptedBackend::with_feature(wishes.understanding.clone(), wishes.feature);
+        let backends = Arc::new(OneBackend(Arc::new(backend)));
         let secrets: Vec<_> = wishes.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
         let collected = Arc::new(Collected::default());
@@ -303,6 +352,7 @@ impl Desk {
         std::fs::create_dir(&parts.host.cwd).unwrap();
         parts.host.query_timeout = wishes.query_timeout;
         parts.choices.safety = wishes.safety;
+        parts.choices.approvers = wishes.approvers;
         parts.recorder = Recorder::new(folder.path().join("recordings"), redactor.clone());
         parts.redactor = redactor;
         let recorder = parts.recorder.clone();
@@ -332,6 +382,7 @@ pub async fn parts(
             allowed_tools: vec![],
             max_turns: 25,
             prompt_limit: 256 << 10,
+            approvers: vec![],
         },
         limits,
         host: host(folder),
@@ -367,5 +418,5 @@ pub fn host(folder: &Path) -> Host {
 
 pub fn message(channel: u64, prompt: &str) -> NewEvent {
     let origin = Origin::Message { channel, message: 1 };
-    NewEvent { kind: Asked::Message, lane: Lane::Channel(channel), origin, author: None, prompt: prompt.to_owned() }
+    NewEvent { kind: Asked::Message, lane: Lane::Channel(channel), origin, author: None, asker: None, prompt: prompt.to_owned() }
 }

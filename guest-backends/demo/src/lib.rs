@@ -1,20 +1,25 @@
 //! The demo agent, `aetheel demo-agent`, as a backend: the smallest whole example of one.
 //!
-//! Owns what the lines of `src/demo.rs` mean; what all one-shot agents have in common comes from the SDK.
+//! Owns what the lines of `src/demo.rs` mean, and the lines that answer its questions; what all one-shot agents have in common comes from the SDK.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, TurnResult, spawn};
+use aetheel_backend_sdk::rpc::write;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Failure, FailureKind, Line, Outcome, Part, Pipe, PlanEntry, PlanStatus, PutFile, Spawn, StartTurn, ToolEnd, ToolStart,
-    ToolStatus, Usage, Value as Argument,
+    Action, Answer, AskKind, Chunk, Decision, Failure, FailureKind, Line, Outcome, Part, Pipe, PlanEntry, PlanStatus, PutFile, Question,
+    Spawn, StartTurn, ToolEnd, ToolStart, ToolStatus, Usage, Value as Argument,
 };
+use serde_json::json;
 
 /// The demo agent, as it speaks in one turn.
 #[derive(Debug, Default)]
 pub struct Demo {
     usage: Option<Usage>,
 }
+
+/// The agent's process.
+const PROC: u32 = 1;
 
 /// The backend: one link, one turn, one process.
 pub type Backend = OneShot<Demo>;
@@ -27,7 +32,7 @@ impl Agent for Demo {
     }
 
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
-        let mut arguments = vec![Argument::Text("demo-agent".to_owned())];
+        let mut arguments = ["demo-agent", "--talk"].map(|word| Argument::Text(word.to_owned())).to_vec();
         let mut option = |flag: &str, value: Argument| arguments.extend([Argument::Text(flag.to_owned()), value]);
         if let Some(id) = start.native_id {
             option("--resume", Argument::Text(id));
@@ -47,7 +52,8 @@ impl Agent for Demo {
                 Part::Image(file) | Part::File(file) => file.name,
             })
             .collect();
-        Ok(spawn("aetheel", arguments, vec![Chunk::Text(texts.join("\n\n"))]))
+        let prompt = format!("{}\n", json!({"type": "prompt", "text": texts.join("\n\n")}));
+        Ok(Spawn { keep_open: true, ..spawn("aetheel", arguments, vec![Chunk::Text(prompt)]) })
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
@@ -64,6 +70,10 @@ impl Agent for Demo {
             Some("done") => Outcome::Completed,
             Some("interrupted") => Outcome::Interrupted,
             Some("error") => Outcome::Failed(Failure { kind: kind(said.text("kind")), message: field("message"), retry_after_ms: None }),
+            Some("ask") => {
+                ask(&said, emit);
+                return None;
+            }
             Some(event) => {
                 self.event(event, &said, &line.text, emit);
                 return None;
@@ -74,6 +84,25 @@ impl Agent for Demo {
             }
         };
         Some(TurnResult { outcome, text: None, usage: self.usage })
+    }
+
+    fn answer(&mut self, answer: Answer, emit: &mut Emit) {
+        let mut line = json!({"type": "answer", "ask": answer.ask});
+        line["decision"] = match answer.decision {
+            Decision::AllowOnce => json!("allow"),
+            Decision::AllowAlways => json!("always"),
+            Decision::Deny(words) => {
+                line["words"] = json!(words);
+                json!("deny")
+            }
+            Decision::DenyAndStop => json!("stop"),
+            Decision::Answers(answers) => {
+                line["answers"] = json!(answers);
+                json!("answers")
+            }
+            Decision::Dismissed => json!("dismissed"),
+        };
+        emit.action(write(PROC, format!("{line}\n")));
     }
 }
 
@@ -113,6 +142,39 @@ impl Demo {
             }
             _ => emit.unrecognised(format!("line type {event:?}"), Some("type".to_owned()), raw),
         }
+    }
+}
+
+/// What the agent asks, by the field that says so.
+fn ask(said: &Value, emit: &mut Emit) {
+    let field = |key: &str| said.text(key).unwrap_or_default().to_owned();
+    let kind = if let Some(tool) = said.text("tool") {
+        AskKind::Permission(ToolStart {
+            id: format!("ask-{}", said.count("ask").unwrap_or_default()),
+            parent: None,
+            kind: if tool == "shell" { "bash" } else { "file_edit" }.to_owned(),
+            native_name: tool.to_owned(),
+            title: field("title"),
+            target: Some(field("about")),
+            input: said.get("input").map_or_else(|| "{}".to_owned(), ToString::to_string),
+        })
+    } else if let Some(plan) = said.text("plan") {
+        AskKind::PlanApproval(plan.to_owned())
+    } else if let Some(address) = said.text("address") {
+        AskKind::SignIn(address.to_owned())
+    } else {
+        AskKind::Questions(said.list("questions").iter().map(question).collect())
+    };
+    emit.ask(said.count("ask").unwrap_or_default(), field("title"), kind, said.text("always").map(str::to_owned));
+}
+
+fn question(said: &Value) -> Question {
+    Question {
+        id: said.text("id").unwrap_or_default().to_owned(),
+        text: said.text("text").unwrap_or_default().to_owned(),
+        options: said.list("options").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        many: said.is_true("many"),
+        free_text: said.is_true("words"),
     }
 }
 

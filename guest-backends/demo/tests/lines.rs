@@ -4,7 +4,8 @@ use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{line, run, start};
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, StartTurn, ToolStatus, Value,
+    Action, Answer, AskKind, Chunk, Command, Decision, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, StartTurn,
+    ToolStatus, Value,
 };
 use demo::Backend;
 
@@ -80,6 +81,43 @@ fn noise_is_unrecognised() {
 }
 
 #[test]
+fn questions_become_asks_and_decisions_become_lines() {
+    let lines = [
+        r#"{"type":"ask","ask":1,"title":"Run?","tool":"shell","about":"ls","always":"Always"}"#,
+        r#"{"type":"ask","ask":2,"title":"Change?","tool":"edit","about":"a.txt","input":{"diff":"+x"}}"#,
+        r#"{"type":"ask","ask":3,"title":"Go on?","plan":"1. look"}"#,
+        r#"{"type":"ask","ask":4,"title":"Which?","questions":[{"id":"a","text":"Which?","options":["x"],"many":true,"words":false}]}"#,
+        r#"{"type":"ask","ask":5,"title":"Sign in","address":"https://example.com"}"#,
+    ];
+    let decisions = [
+        (Decision::AllowOnce, r#""decision":"allow""#),
+        (Decision::Deny(Some("no".to_owned())), r#""decision":"deny","type":"answer","words":"no""#),
+        (Decision::AllowAlways, r#""decision":"always""#),
+        (Decision::Answers(vec![("a".to_owned(), vec!["x".to_owned()])]), r#""answers":[["a",["x"]]],"ask":4,"decision":"answers""#),
+        (Decision::Dismissed, r#""decision":"dismissed""#),
+    ];
+    let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
+    for (ask, (decision, _)) in (1..).zip(&decisions) {
+        inputs.push(Input::Command(Command::Answer(Answer { ask, decision: decision.clone() })));
+    }
+    let actions = run::<Backend>(start("hi"), inputs);
+    let asks: Vec<_> = actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect();
+    assert_eq!((asks.len(), asks[0].always_label.as_deref()), (5, Some("Always")));
+    assert!(matches!(&asks[0].kind, AskKind::Permission(tool) if tool.kind == "bash" && tool.target.as_deref() == Some("ls")));
+    assert!(matches!(&asks[1].kind, AskKind::Permission(tool) if tool.kind == "file_edit" && tool.input == r#"{"diff":"+x"}"#));
+    assert!(matches!(&asks[2].kind, AskKind::PlanApproval(plan) if plan == "1. look"));
+    assert!(matches!(&asks[3].kind, AskKind::Questions(list) if list[0].many && list[0].options == ["x"]));
+    assert!(matches!(&asks[4].kind, AskKind::SignIn(address) if address == "https://example.com"));
+    let written: Vec<_> =
+        actions.iter().filter_map(|action| if let Action::Write(write) = action { Some(&write.body[..]) } else { None }).collect();
+    for (body, (_, expected)) in written.iter().zip(&decisions) {
+        let [Chunk::Text(line)] = body else { panic!("{body:?}") };
+        assert!(line.contains(expected) && line.ends_with('\n'), "{line}");
+    }
+    assert_eq!(written.len(), decisions.len());
+}
+
+#[test]
 fn everything_asked_for_reaches_the_agent_and_is_declared() {
     let mut start = StartTurn { native_id: Some("demo-1".to_owned()), ..start("hi") };
     start.settings.model = Some("echo".to_owned());
@@ -88,15 +126,17 @@ fn everything_asked_for_reaches_the_agent_and_is_declared() {
     let Some(Action::Spawn(spawn)) = actions.last() else { panic!("{actions:?}") };
     let text = |text: &str| Value::Text(text.to_owned());
     let file = Value::File("system.md".to_owned());
-    let wanted = [text("demo-agent"), text("--resume"), text("demo-1"), text("--model"), text("echo"), text("--system-file"), file];
+    let wanted =
+        [text("demo-agent"), text("--talk"), text("--resume"), text("demo-1"), text("--model"), text("echo"), text("--system-file"), file];
     assert_eq!(
         (spawn.program.as_str(), &spawn.arguments[..], &spawn.stdin[..]),
-        ("aetheel", &wanted[..], &[Chunk::Text("hi".to_owned())][..])
+        ("aetheel", &wanted[..], &[Chunk::Text("{\"text\":\"hi\",\"type\":\"prompt\"}\n".to_owned())][..])
     );
+    assert!(spawn.keep_open, "answers follow");
     let text = Backend::describe();
     let descriptor = json::parse(&text).expect("JSON");
     let program = &descriptor.list("programs")[0];
     let flags: Vec<_> = program.list("flags").iter().map(|flag| flag.text("name")).collect();
-    assert_eq!(flags, [Some("--resume"), Some("--model"), Some("--system-file")]);
+    assert_eq!(flags, [Some("--resume"), Some("--model"), Some("--system-file"), Some("--talk")]);
     assert_eq!(program.list("words")[0].as_str(), Some("demo-agent"));
 }

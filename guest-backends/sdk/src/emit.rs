@@ -1,7 +1,7 @@
 use crate::text::{SAMPLE_BYTES, head};
 use crate::wit::{
-    Action, Diagnostic, Event, EventKind, Failure, FailureKind, Level, PlanEntry, SessionReady, Text, ToolEnd, ToolOutput, ToolStart,
-    TurnRef, Unrecognised, Usage,
+    Action, Ask, AskKind, Diagnostic, Event, EventKind, Failure, FailureKind, Level, PlanEntry, SessionReady, Text, ToolEnd, ToolOutput,
+    ToolStart, TurnRef, Unrecognised, Usage,
 };
 
 /// Writes the agent-events of one turn in few words.
@@ -85,6 +85,12 @@ impl<'a> Emit<'a> {
     /// Reports output this parser does not know: `what` in words without values, `path` where it was, and the output.
     pub fn unrecognised(&mut self, what: impl Into<String>, path: Option<String>, output: &str) {
         self.event(EventKind::Unrecognised(Unrecognised { what: what.into(), path, sample: head(output, SAMPLE_BYTES).to_owned() }));
+    }
+
+    /// Asks people; the decision comes as an answer with the same key. `always` is what "always" means; none: not offered.
+    pub fn ask(&mut self, ask: u32, title: impl Into<String>, kind: AskKind, always: Option<String>) {
+        let TurnRef { session, turn } = self.turn;
+        self.out.push(Action::Ask(Ask { ask, session, turn, title: title.into(), kind, always_label: always }));
     }
 
     /// Reports the agent's session.

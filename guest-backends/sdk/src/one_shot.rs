@@ -10,8 +10,8 @@
 //! waited for longer than [`LINGER_MS`].
 
 use crate::wit::{
-    Action, Chunk, Command, Exit, Exited, Failure, FailureKind, Input, Line, Outcome, QueryAnswer, QueryResult, SetTimer, Signal, Spawn,
-    StartTurn, SteerOutcome, Steered, Stop, TimedInput, TurnDone, TurnRef, Usage, Value,
+    Action, Answer, Chunk, Command, Exit, Exited, Failure, FailureKind, Input, Line, Outcome, QueryAnswer, QueryResult, SetTimer, Signal,
+    Spawn, StartTurn, SteerOutcome, Steered, Stop, TimedInput, TurnDone, TurnRef, Usage, Value,
 };
 use crate::{Backend, Emit, text};
 
@@ -36,6 +36,9 @@ pub trait Agent: Default + 'static {
 
     /// Takes a line of output in. Returns a result once the agent told one; a later one replaces it.
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult>;
+
+    /// Takes the decision about a question of the agent in, to be written to its stdin. Agents that ask nothing need none.
+    fn answer(&mut self, _answer: Answer, _emit: &mut Emit) {}
 
     /// Says why a run that exited without a result failed, given a summary of the end of stderr, which may be empty.
     fn failure(&mut self, stderr: &str) -> Failure {
@@ -136,6 +139,7 @@ impl<A: Agent> OneShot<A> {
                 run.interrupted = true;
                 out.push(stop(Signal::Interrupt));
             }
+            (Command::Answer(answer), State::Running(run)) => self.agent.answer(answer, &mut Emit::new(run.turn, out)),
             (Command::Shutdown, State::Running(_)) => out.push(stop(Signal::Terminate)),
             (Command::Steer(steer), _) => {
                 out.push(Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::NotNow }));

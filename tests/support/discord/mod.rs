@@ -8,6 +8,7 @@
 
 mod faults;
 mod gateway;
+mod presses;
 mod rest;
 mod schema;
 mod state;
@@ -21,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use faults::Fault;
-pub use state::{ANN, BOT, CHANNEL, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN};
+pub use state::{ANN, BOB, BOT, CHANNEL, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN};
 use state::{Control, State};
 
 /// A limit for everything a test waits for; generous, because the machine may be busy.

@@ -12,12 +12,12 @@ use super::faults::{self, Fault};
 use super::state::{
     APPLICATION, BOT, CHANNEL, GUILD, Interaction, OWNER, Request, State, TOKEN, Window, channel_json, member_json, user_json,
 };
-use super::{World, schema};
+use super::{World, presses, schema};
 
 /// Discord waits so long for the acknowledgement of an interaction.
 const ACK: Duration = Duration::from_secs(3);
 
-type Outcome = (u16, Value);
+pub(super) type Outcome = (u16, Value);
 
 pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
     let path = uri.path().trim_start_matches("/api/v10").replace("%40", "@");
@@ -125,6 +125,11 @@ fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMa
         ["interactions", ..] => &body["data"],
         _ => return found,
     };
+    found.extend(presses::faults(&message["components"]));
+    // Nothing is said by a mere acknowledgement or a window.
+    if let (["interactions", ..], Some(6 | 9)) = (segments, body["type"].as_u64()) {
+        return found;
+    }
     if message["allowed_mentions"] != json!({"parse": []}) {
         found.push(format!("{method} {path} could ping: {}", message["allowed_mentions"]));
     }
@@ -226,7 +231,11 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             (200, page.iter().rev().map(|message| state.message_json(message, false)).collect())
         }
         ("POST", ["channels", channel, "messages"]) => post(state, id(channel).unwrap_or(0), call),
-        ("PATCH", ["channels", _, "messages", message]) => edit(state, id(message), text),
+        ("GET", ["channels", _, "messages", message]) => match id(message).and_then(|id| state.messages.get(&id)) {
+            Some(message) if !message.deleted => (200, state.message_json(message, false)),
+            _ => unknown_message(),
+        },
+        ("PATCH", ["channels", _, "messages", message]) => edit(state, id(message), text, &call.body["components"]),
         ("DELETE", ["channels", _, "messages", message]) => match id(message).and_then(|id| state.messages.get_mut(&id)) {
             Some(message) if !message.deleted => {
                 message.deleted = true;
@@ -236,13 +245,15 @@ fn done(state: &mut State, call: &Call) -> Outcome {
         },
         ("POST", ["interactions", interaction, token, "callback"]) => acknowledge(state, id(interaction), token, &call.body),
         ("PATCH", ["webhooks", _, token, "messages", "@original"]) => match interaction(state, token).map(|found| found.original) {
-            Some(Some(original)) => edit(state, Some(original), text),
+            Some(Some(original)) => edit(state, Some(original), text, &call.body["components"]),
             Some(None) => unknown_message(),
             None => expired(),
         },
         ("POST", ["webhooks", _, token]) => match interaction(state, token).map(|found| found.channel) {
             Some(channel) => {
-                let message = state.post(channel, BOT, text, None);
+                let mut message = state.post(channel, BOT, text, None);
+                message.ephemeral = call.body["flags"].as_u64().unwrap_or(0) & 64 != 0;
+                state.messages.insert(message.id, message.clone());
                 (200, state.message_json(&message, false))
             }
             None => expired(),
@@ -269,7 +280,11 @@ fn post(state: &mut State, channel: u64, call: &Call) -> Outcome {
     }
     let reply_to = call.body["message_reference"]["message_id"].as_str().and_then(id);
     let reply_to = reply_to.filter(|id| state.messages.get(id).is_some_and(|message| !message.deleted));
-    let message = state.post(channel, BOT, text, reply_to);
+    let mut message = state.post(channel, BOT, text, reply_to);
+    if !call.body["components"].is_null() {
+        message.components = call.body["components"].clone();
+        state.messages.insert(message.id, message.clone());
+    }
     state.nonces.insert(nonce, message.id);
     // Discord tells the bot of its own messages too.
     let event = state.message_json(&message, true);
@@ -277,7 +292,7 @@ fn post(state: &mut State, channel: u64, call: &Call) -> Outcome {
     (200, state.message_json(&message, false))
 }
 
-fn edit(state: &mut State, message: Option<u64>, text: &str) -> Outcome {
+pub(super) fn edit(state: &mut State, message: Option<u64>, text: &str, components: &Value) -> Outcome {
     let Some(message) = message.and_then(|id| state.messages.get_mut(&id)).filter(|message| !message.deleted) else {
         return unknown_message();
     };
@@ -285,6 +300,9 @@ fn edit(state: &mut State, message: Option<u64>, text: &str) -> Outcome {
         return (400, json!({"code": 50006, "message": "Cannot send an empty message"}));
     }
     message.content = text.to_owned();
+    if !components.is_null() {
+        message.components = components.clone();
+    }
     message.edits.push((Instant::now(), text.to_owned()));
     let message = message.clone();
     let event = state.message_json(&message, true);
@@ -303,6 +321,9 @@ fn acknowledge(state: &mut State, interaction: Option<u64>, token: &str, body: &
         return (400, json!({"code": 40060, "message": "Interaction has already been acknowledged."}));
     }
     let kind = body["type"].as_u64().unwrap_or(0);
+    if matches!(kind, 6 | 7 | 9) {
+        return presses::acknowledge(state, at, body);
+    }
     let text = body["data"]["content"].as_str().unwrap_or_default().to_owned();
     let channel = state.interactions[at].channel;
     let message = state.post(channel, BOT, &text, None);
@@ -338,15 +359,32 @@ fn expired() -> Outcome {
 
 /// What `/ask` and the others look like when somebody uses them.
 pub(super) fn slash_json(state: &mut State, channel: u64, user: u64, name: &str, prompt: Option<&str>) -> Value {
+    let option = if name == "steer" { "message" } else { "prompt" };
+    let options = prompt.map(|prompt| json!({"name": option, "type": 3, "value": prompt}));
+    let data = json!({"id": "900", "name": name, "type": 1, "options": options.into_iter().collect::<Vec<_>>()});
+    interaction_json(state, channel, user, 2, &data, None)
+}
+
+/// An interaction; its token is known from now on.
+pub(super) fn interaction_json(state: &mut State, channel: u64, user: u64, kind: u8, data: &Value, message: Option<u64>) -> Value {
     let id = state.id();
     let token = format!("interaction-token-{id}");
-    state.interactions.push(Interaction { id, token: token.clone(), channel, used: Instant::now(), acknowledged: None, original: None });
-    let options = prompt.map(|prompt| json!({"name": "prompt", "type": 3, "value": prompt}));
+    state.interactions.push(Interaction {
+        id,
+        token: token.clone(),
+        channel,
+        used: Instant::now(),
+        acknowledged: None,
+        original: None,
+        kind,
+        message,
+        window: None,
+    });
     let mut value = json!({
-        "id": id.to_string(), "application_id": APPLICATION.to_string(), "type": 2, "token": token, "version": 1,
+        "id": id.to_string(), "application_id": APPLICATION.to_string(), "type": kind, "token": token, "version": 1,
         "channel_id": channel.to_string(), "channel": channel_json(channel), "locale": "en-US", "entitlements": [],
         "app_permissions": "2147483647", "authorizing_integration_owners": {}, "context": 0, "attachment_size_limit": 10_485_760,
-        "data": {"id": "900", "name": name, "type": 1, "options": options.into_iter().collect::<Vec<_>>()},
+        "data": data,
     });
     if channel_json(channel).is_some_and(|found| found["guild_id"].is_string()) || channel == CHANNEL {
         value["guild_id"] = json!(GUILD.to_string());

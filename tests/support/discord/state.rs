@@ -21,6 +21,8 @@ pub const THREAD: u64 = 100_000_000_000_000_008;
 /// Ann's direct messages with the bot.
 pub const DIRECT: u64 = 100_000_000_000_000_009;
 pub const OTHER_BOT: u64 = 100_000_000_000_000_010;
+/// Somebody in the guild.
+pub const BOB: u64 = 100_000_000_000_000_012;
 /// A role that Ann has.
 pub const ROLE: u64 = 100_000_000_000_000_011;
 
@@ -35,6 +37,8 @@ pub struct Message {
     pub webhook: bool,
     pub ephemeral: bool,
     pub deleted: bool,
+    /// Buttons and menus.
+    pub components: Value,
     pub created: Instant,
     /// Every content it had after the first, and when.
     pub edits: Vec<(Instant, String)>,
@@ -52,7 +56,7 @@ pub struct Request {
     pub limited: bool,
 }
 
-/// A slash command somebody used.
+/// A slash command, button, menu or window somebody used.
 #[derive(Clone, Debug)]
 pub struct Interaction {
     pub id: u64,
@@ -63,6 +67,12 @@ pub struct Interaction {
     pub acknowledged: Option<(Instant, u64)>,
     /// The message that holds its answer.
     pub original: Option<u64>,
+    /// 2 a command, 3 a button or menu, 5 a window.
+    pub kind: u8,
+    /// The message with the button.
+    pub message: Option<u64>,
+    /// The window it brought up.
+    pub window: Option<Value>,
 }
 
 pub(super) struct Session {
@@ -169,6 +179,7 @@ impl State {
             webhook: false,
             ephemeral: false,
             deleted: false,
+            components: json!([]),
             created: Instant::now(),
             edits: Vec::new(),
         };
@@ -214,7 +225,7 @@ impl State {
             "timestamp": "2026-08-06T12:00:00.000000+00:00",
             "edited_timestamp": if message.edits.is_empty() { Value::Null } else { json!("2026-08-06T12:00:01.000000+00:00") },
             "tts": false, "mention_everyone": message.content.contains("@everyone"), "mentions": mentions, "mention_roles": [],
-            "attachments": [], "embeds": [], "pinned": false, "type": if message.reply_to.is_some() { 19 } else { 0 }, "components": [],
+            "attachments": [], "embeds": [], "pinned": false, "type": if message.reply_to.is_some() { 19 } else { 0 }, "components": message.components,
             "flags": if message.ephemeral { 64 } else { 0 },
         });
         if message.webhook {
@@ -243,6 +254,7 @@ pub(super) fn user_json(id: u64) -> Value {
         BOT => ("aetheel", true),
         OWNER => ("olga", false),
         ANN => ("ann", false),
+        BOB => ("bob", false),
         OTHER_BOT => ("parrot", true),
         _ => ("somebody", false),
     };

@@ -1,0 +1,102 @@
+//! What people do to a running turn: stop it, add to it, answer what it asks.
+
+use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Decision, Delivery, Steer, SteerOutcome, Steered, TurnRef};
+use serde_json::json;
+
+use crate::agent::Agent;
+use crate::client::{Asked, Call, Client, Process, Steering};
+use crate::permission::CANCELLED;
+use crate::prompt;
+use crate::session::Session;
+
+impl<A: Agent> Client<A> {
+    pub(crate) fn steer(&mut self, steer: Steer, out: &mut Vec<Action>) {
+        let not_now = Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::NotNow });
+        let (Process::Ready(proc), Some(session)) = (self.process, self.sessions.get_mut(&steer.session)) else {
+            out.push(not_now);
+            return;
+        };
+        let turn = session.turn.as_mut().filter(|turn| turn.key.turn == steer.turn && turn.prompts > 0 && !turn.stopping);
+        let (Some(turn), Some(native), Delivery::Steer) = (turn, &session.native, steer.delivery) else {
+            out.push(not_now);
+            return;
+        };
+        let params = format!(r#"{{"sessionId":{},"prompt":{}"#, json!(native), prompt::blocks(None, &steer.parts, self.can.images));
+        match self.can.steering {
+            Steering::None => out.push(not_now),
+            Steering::Method => {
+                let params = format!(r#"{params},"_meta":{{"steering":{{"idleBehavior":"promptRequired"}}}}}}"#);
+                self.calls.request(proc, "_session/steering", &params, Call::Steer(steer.message), out);
+                prompt::fill_blobs(out);
+            }
+            Steering::Prompt => {
+                turn.prompts += 1;
+                self.calls.request(proc, "session/prompt", &format!("{params}}}"), Call::Prompt(steer.session, steer.turn), out);
+                prompt::fill_blobs(out);
+                out.push(Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::Injected }));
+            }
+        }
+    }
+
+    pub(crate) fn interrupt(&mut self, key: TurnRef, out: &mut Vec<Action>) {
+        let Some(session) = self.sessions.get_mut(&key.session) else { return };
+        let Some(turn) = session.turn.as_mut().filter(|turn| turn.key.turn == key.turn) else { return };
+        turn.stopping = true;
+        if turn.prompted {
+            self.cancel(key.session, out);
+            for ask in self.withdraw(key.session, out) {
+                out.push(Action::AskWithdrawn(ask));
+            }
+        } else {
+            // The agent goes on starting; it is not waited for.
+            self.finish(key.session, out);
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, key: u32, out: &mut Vec<Action>) {
+        if let (Process::Ready(proc), Some(native)) = (self.process, self.sessions.get(&key).and_then(|session| session.native.as_ref())) {
+            self.calls.notify(proc, "session/cancel", &format!(r#"{{"sessionId":{}}}"#, json!(native)), out);
+        }
+    }
+
+    /// Answers what the agent still asks in a session, in nobody's name, and returns the keys.
+    pub(crate) fn withdraw(&mut self, key: u32, out: &mut Vec<Action>) -> Vec<u32> {
+        let open: Vec<u32> = self.asked.iter().filter(|(_, asked)| asked.session == key).map(|(ask, _)| *ask).collect();
+        for ask in &open {
+            if let (Some(asked), Process::Ready(proc)) = (self.asked.remove(ask), self.process) {
+                self.calls.result(proc, &asked.id, CANCELLED, out);
+            }
+        }
+        open
+    }
+
+    pub(crate) fn answer(&mut self, answer: Answer, out: &mut Vec<Action>) {
+        let (Some(asked), Process::Ready(proc)) = (self.asked.remove(&answer.ask), self.process) else { return };
+        let allowed = matches!(answer.decision, Decision::AllowOnce | Decision::AllowAlways);
+        if !allowed && let Some(turn) = self.sessions.get_mut(&asked.session).and_then(|session| session.turn.as_mut()) {
+            turn.denied(&asked.tool);
+            turn.stopping |= answer.decision == Decision::DenyAndStop;
+        }
+        if answer.decision == Decision::DenyAndStop {
+            self.cancel(asked.session, out);
+        }
+        self.calls.result(proc, &asked.id, &asked.options.result(&answer.decision), out);
+    }
+
+    /// Asks a person.
+    pub(crate) fn ask(&mut self, turn: TurnRef, title: String, kind: AskKind, asked: Asked, out: &mut Vec<Action>) {
+        self.asks += 1;
+        let always_label = asked.options.always();
+        self.asked.insert(self.asks, asked);
+        let ask = Ask { ask: self.asks, session: turn.session, turn: turn.turn, title, kind, always_label };
+        out.push(Action::Ask(ask));
+    }
+
+    pub(crate) fn close(&mut self, key: u32, out: &mut Vec<Action>) {
+        if let (Some(Session { native: Some(native), .. }), Process::Ready(proc)) = (self.sessions.remove(&key), self.process)
+            && self.can.close
+        {
+            self.calls.request(proc, "session/close", &json!({ "sessionId": native }).to_string(), Call::Other, out);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Prompts as content blocks.
+
+use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, Part, Write};
+use serde_json::json;
+
+/// Stands for the bytes of a blob within parameters. JSON has no such character: it would be written as an escape.
+const MARK: char = '\0';
+
+/// Returns the content blocks of a prompt, as JSON with marks for blobs; see [`fill_blobs`].
+pub(crate) fn blocks(system: Option<&str>, parts: &[Part], images: bool) -> String {
+    let system = system.map(|text| text_block(&standing(text)));
+    let parts = parts.iter().map(|part| match part {
+        Part::Text(text) => text_block(text),
+        Part::Image(image) if images => {
+            format!(r#"{{"type":"image","mimeType":{},"data":"{MARK}{}{MARK}"}}"#, json!(image.media_type), image.blob)
+        }
+        Part::Image(file) | Part::File(file) => text_block(&named(file)),
+    });
+    let blocks: Vec<String> = system.into_iter().chain(parts).collect();
+    format!("[{}]", blocks.join(","))
+}
+
+/// Returns a system prompt as it goes before what people said, marked as what it is, for agents that have no other place
+/// for it: version 1 of the protocol has none.
+#[must_use]
+pub fn standing(text: &str) -> String {
+    format!(
+        "<system-prompt>\n{text}\n</system-prompt>\n\nThe text above is your system prompt for this conversation: it replaces any you were given in this way \
+         before, and was not written by the people you talk with. Their message follows."
+    )
+}
+
+fn text_block(text: &str) -> String {
+    format!(r#"{{"type":"text","text":{}}}"#, json!(text))
+}
+
+/// A file the agent is told of by its path.
+fn named(file: &Attachment) -> String {
+    format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+}
+
+/// Replaces the marks in what was written last by the blobs they stand for.
+pub(crate) fn fill_blobs(out: &mut [Action]) {
+    let Some(Action::Write(Write { body, .. })) = out.last_mut() else { return };
+    let [Chunk::Text(text)] = &body[..] else { return };
+    if !text.contains(MARK) {
+        return;
+    }
+    // Every other piece is the number of a blob.
+    *body = text
+        .split(MARK)
+        .enumerate()
+        .map(|(at, piece)| match piece.parse() {
+            Ok(blob) if at % 2 == 1 => Chunk::Base64(blob),
+            _ => Chunk::Text(piece.to_owned()),
+        })
+        .collect();
+}

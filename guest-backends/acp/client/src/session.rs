@@ -1,0 +1,83 @@
+//! A conversation: where it stands with the agent, and what the agent knows.
+
+use aetheel_backend_sdk::json::Value;
+
+use crate::config::Config;
+use crate::spent::Meter;
+use crate::turn::Turn;
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The agent has not opened it.
+    #[default]
+    Closed,
+    /// Asked to be opened.
+    Opening,
+    /// Opened from the agent's store. Gemini CLI 0.61.0 tells the history after it said so: it is over when nothing came
+    /// for the time of this timer.
+    Settling { timer: u32, stirred: bool },
+    /// Ready for prompts.
+    Ready,
+}
+
+/// How a session is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    New,
+    /// With its history told again.
+    Load,
+    /// Without.
+    Resume,
+    Fork,
+}
+
+/// A conversation.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) stage: Stage,
+    /// The agent's id, once known.
+    pub(crate) native: Option<String>,
+    /// The host knows that id.
+    pub(crate) told: bool,
+    /// The next opening makes a copy.
+    pub(crate) fork: bool,
+    pub(crate) cwd: String,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) config: Config,
+    /// The system prompt the agent has.
+    pub(crate) system: Option<String>,
+    pub(crate) meter: Meter,
+    /// Signing in was tried for this opening.
+    pub(crate) signed_in: bool,
+}
+
+impl Session {
+    /// Prepares for a turn that continues `native`: another session than this one is opened instead.
+    pub(crate) fn continues(&mut self, native: Option<String>, fork: bool) {
+        let same = native == self.native || (native.is_none() && !self.told);
+        if fork || !same {
+            let cwd = std::mem::take(&mut self.cwd);
+            *self = Self { native, fork, cwd, ..Self::default() };
+        }
+    }
+
+    /// Takes in what changes what is known of the session, turn or not.
+    pub(crate) fn update(&mut self, update: &Value) {
+        let kind = update.text("sessionUpdate");
+        if let Stage::Settling { stirred, .. } = &mut self.stage {
+            // Other updates follow opening a session anyhow.
+            *stirred |= kind.is_some_and(|kind| kind.ends_with("_chunk") || kind.starts_with("tool_call") || kind == "plan");
+        }
+        match kind {
+            Some("config_option_update") => self.config.update(update.list("configOptions")),
+            Some("current_mode_update") => {
+                if let Some(mode) = update.text("currentModeId") {
+                    self.config.mode_is(mode);
+                }
+            }
+            Some("usage_update") => self.meter.update(update),
+            _ => {}
+        }
+    }
+}

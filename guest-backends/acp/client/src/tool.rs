@@ -1,0 +1,225 @@
+//! What tools are called, what they are about, and how their uses ended.
+//!
+//! The protocol tells a coarse kind (`edit`, `execute`, …); the tool's own name says more and stands in other places with
+//! every agent, if anywhere.
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
+
+/// Bytes of a tool's title.
+const TITLE: usize = 160;
+
+/// Returns the unified kind of a tool by the name an agent gives it; none for unknown names.
+///
+/// Names of Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Factory Droid 0.225.2, Copilot CLI
+/// 1.0.102 and Qwen Code 0.24.4.
+#[must_use]
+pub fn kind_of_name(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "Bash"
+        | "bash"
+        | "Execute"
+        | "exec_command"
+        | "shell"
+        | "write_stdin"
+        | "run_shell_command"
+        | "list_background_processes"
+        | "read_background_output" => "bash",
+        "Read" | "read" | "view" | "view_image" | "read_file" | "read_many_files" => "file_read",
+        "Write" | "write" | "Create" | "create" | "write_file" => "file_write",
+        "Edit" | "edit" | "MultiEdit" | "NotebookEdit" | "notebook_edit" | "ApplyPatch" | "apply_patch" | "replace" => "file_edit",
+        "Glob" | "glob" | "LS" | "list_directory" => "file_search",
+        "Grep" | "grep" | "grep_search" | "search_file_content" => "content_search",
+        "WebSearch" | "websearch" | "web_search" | "google_web_search" => "web_search",
+        "WebFetch" | "webfetch" | "web_fetch" | "FetchUrl" => "web_fetch",
+        "Agent" | "Task" | "task" | "agent" | "invoke_agent" | "spawn_agent" => "agent_spawn",
+        "TodoWrite" | "todowrite" | "todo_write" | "write_todos" | "update_plan" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" => {
+            "todo"
+        }
+        "AskUserQuestion" | "AskUser" | "ask_user" | "ask_user_question" | "question" | "request_user_input" => "ask_user",
+        "Skill" | "skill" | "activate_skill" => "skill",
+        _ if name.starts_with("mcp__") || name.starts_with("mcp_") || name.contains("___") => "mcp",
+        _ => return None,
+    })
+}
+
+/// Returns one line about a use of a tool for people.
+#[must_use]
+pub fn title(text: &str, name: &str) -> String {
+    Some(one_line(text, TITLE)).filter(|title| !title.is_empty()).unwrap_or_else(|| name.to_owned())
+}
+
+fn kind_of_protocol(kind: &str) -> &'static str {
+    match kind {
+        "read" => "file_read",
+        "edit" | "delete" | "move" => "file_edit",
+        "search" => "content_search",
+        "execute" => "bash",
+        "fetch" => "web_fetch",
+        _ => "other",
+    }
+}
+
+/// A use of a tool within a turn.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub(crate) start: ToolStart,
+    /// Output told so far.
+    output: String,
+    diffs: Vec<FileDiff>,
+    pub(crate) denied: bool,
+    pub(crate) ended: bool,
+}
+
+impl Tool {
+    /// A use that nothing is known of but its id.
+    pub(crate) fn new(id: &str) -> Self {
+        let start = ToolStart {
+            id: id.to_owned(),
+            parent: None,
+            kind: "other".to_owned(),
+            native_name: "other".to_owned(),
+            title: String::new(),
+            target: None,
+            input: "{}".to_owned(),
+        };
+        Self { start, output: String::new(), diffs: Vec::new(), denied: false, ended: false }
+    }
+
+    /// Reads what a `tool_call`, an update of one or a permission request says of the use itself. Returns whether that was
+    /// news.
+    pub(crate) fn learn(&mut self, told: &Value) -> bool {
+        let was = self.start.clone();
+        let said = told.text("title").filter(|title| !title.is_empty());
+        let name = told
+            .text("name")
+            .or_else(|| told["_meta"]["claudeCode"].text("toolName"))
+            // Gemini CLI 0.61.0: write_file__call_8baac53350b04980adca
+            .or_else(|| was.id.rsplit_once("__").map(|(name, _)| name).filter(|name| kind_of_name(name).is_some()))
+            // OpenCode 1.18.33 calls a use by the tool until it knows more.
+            .or_else(|| said.filter(|title| kind_of_name(title).is_some()));
+        if let Some(name) = name {
+            name.clone_into(&mut self.start.native_name);
+        } else if let Some(kind) = told.text("kind").filter(|_| kind_of_name(&was.native_name).is_none()) {
+            kind.clone_into(&mut self.start.native_name);
+        }
+        match (kind_of_name(&self.start.native_name), told.text("kind")) {
+            (Some(kind), _) => kind.clone_into(&mut self.start.kind),
+            (None, Some(kind)) => kind_of_protocol(kind).clone_into(&mut self.start.kind),
+            (None, None) => {}
+        }
+        let parent = told["_meta"]["claudeCode"].text("parentToolUseId").or_else(|| told["_meta"].text("parentToolCallId"));
+        if let Some(parent) = parent {
+            self.start.parent = Some(parent.to_owned());
+        }
+        let input = &told["rawInput"];
+        if input.as_object().is_some_and(|fields| !fields.is_empty()) {
+            self.start.input = input.to_string();
+        }
+        if let Some(target) = target(input, &self.start.kind).or_else(|| place(told, &self.start.kind, said)) {
+            self.start.target = Some(target);
+        }
+        if let Some(said) = said {
+            self.start.title = title(said, &self.start.native_name);
+        } else if self.start.title.is_empty() {
+            self.start.title.clone_from(&self.start.native_name);
+        }
+        let diffs = diffs(told);
+        if !diffs.is_empty() {
+            self.diffs = diffs;
+        }
+        self.start != was
+    }
+
+    /// Reads output that came while the tool runs.
+    pub(crate) fn run(&mut self, told: &Value, emit: &mut Emit) {
+        // codex-acp 2.6.0
+        if let Some(more) = told["_meta"]["terminal_output_delta"].text("data").filter(|more| !more.is_empty()) {
+            self.output.push_str(more);
+            emit.tool_output(&self.start.id, more);
+        }
+        // OpenCode 1.18.33 tells all of the output again each time; others tell here what is going to be done, before it runs.
+        let running = told.text("sessionUpdate") == Some("tool_call_update") && told.text("status") == Some("in_progress");
+        if running && self.start.kind == "bash" {
+            let whole = content_text(told);
+            if let Some(more) = whole.strip_prefix(self.output.as_str()).filter(|more| !more.is_empty()) {
+                emit.tool_output(&self.start.id, more);
+                self.output = whole;
+            }
+        }
+    }
+
+    /// Reads the end of the use, if this is it. `stopping`: the turn was interrupted.
+    pub(crate) fn end(&mut self, told: &Value, stopping: bool) -> Option<ToolEnd> {
+        let raw = &told["rawOutput"];
+        let status = match told.text("status")? {
+            "completed" => ToolStatus::Ok,
+            "failed" | "cancelled" if self.denied => ToolStatus::Denied,
+            "failed" if !stopping => ToolStatus::Failed,
+            "failed" | "cancelled" => ToolStatus::Cancelled,
+            _ => return None,
+        };
+        self.ended = true;
+        let exit = told["_meta"]["terminal_exit"].get("exit_code").or_else(|| raw.get("exit_code")).or_else(|| raw["metadata"].get("exit"));
+        let exit_code = exit.and_then(|code| code.to_string().parse().ok());
+        let text = raw.as_str().or_else(|| ["output", "aggregated_output", "text", "error"].iter().find_map(|field| raw.text(field)));
+        let text = text.map_or_else(|| unfenced(&content_text(told)).to_owned(), str::to_owned);
+        // What was told live is not told again.
+        let output = Some(text).filter(|text| !text.is_empty() && *text != self.output);
+        let diffs = if status == ToolStatus::Ok { std::mem::take(&mut self.diffs) } else { Vec::new() };
+        Some(ToolEnd { id: self.start.id.clone(), status, output, exit_code, diffs })
+    }
+}
+
+/// Returns what a use of a tool is about, from the tool's input.
+#[must_use]
+pub fn target(input: &Value, kind: &str) -> Option<String> {
+    if let Some(words) = input["command"].as_array() {
+        // codex-acp 0.16.0: ["/bin/bash", "-lc", "ls"]
+        return words.last().and_then(Value::as_str).map(str::to_owned);
+    }
+    let fields: &[&str] = match kind {
+        "bash" => &["command"],
+        "content_search" | "file_search" => &["pattern", "path", "dir_path"],
+        "web_search" => &["query"],
+        "web_fetch" => &["url", "prompt"],
+        "agent_spawn" => &["description", "agent_name"],
+        _ => &["file_path", "filePath", "path", "absolute_path", "notebook_path"],
+    };
+    fields.iter().find_map(|field| input.text(field)).map(str::to_owned)
+}
+
+/// The same where no input is told (Gemini CLI 0.61.0): a command is the title, a file the place.
+fn place(told: &Value, kind: &str, title: Option<&str>) -> Option<String> {
+    let place = || told.list("locations").first().and_then(|at| at.text("path"));
+    let place = if kind == "bash" { title.filter(|_| told["rawInput"].is_null()) } else { place() };
+    place.map(str::to_owned)
+}
+
+fn content_text(told: &Value) -> String {
+    let pieces = told.list("content").iter().filter(|piece| piece.text("type") == Some("content"));
+    pieces.filter_map(|piece| piece["content"].text("text")).collect::<Vec<_>>().join("\n")
+}
+
+/// The text within a fence the agent put around the whole of it.
+fn unfenced(text: &str) -> &str {
+    let inner = text.trim().strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
+    match inner {
+        Some((_, inner)) if !inner.contains("```") => inner.strip_suffix('\n').unwrap_or(inner),
+        _ => text,
+    }
+}
+
+fn diffs(told: &Value) -> Vec<FileDiff> {
+    let read = |piece: &Value| {
+        Some(FileDiff {
+            path: piece.text("path")?.to_owned(),
+            old_text: piece.text("oldText").map(str::to_owned),
+            new_text: piece.text("newText").map(str::to_owned),
+            unified: None,
+        })
+    };
+    told.list("content").iter().filter(|piece| piece.text("type") == Some("diff")).filter_map(read).collect()
+}

@@ -1,0 +1,208 @@
+//! One prompt until the agent is done with it, and what the agent says meanwhile (`session/update`).
+
+use std::collections::BTreeMap;
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::wit::{
+    EventKind, Failure, FailureKind, Outcome, Part, PlanEntry, PlanStatus, Settings, StartTurn, ToolEnd, ToolStatus, TurnRef,
+};
+
+use crate::agent::Agent;
+use crate::answer::{Answer, Holds};
+use crate::config::What;
+use crate::failure;
+use crate::spent::Spent;
+use crate::tool::Tool;
+
+/// Updates that say nothing a turn needs: they change what is known of the session, repeat people's words, or are for
+/// editors.
+const IGNORED: [&str; 3] = ["available_commands_update", "config_option_update", "user_message_chunk"];
+
+/// An open turn.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) key: TurnRef,
+    pub(crate) settings: Settings,
+    pub(crate) parts: Vec<Part>,
+    /// Settings that were applied, or tried in vain.
+    pub(crate) applied: Vec<What>,
+    /// Prompts the agent has not answered; the turn ends with the last.
+    pub(crate) prompts: u32,
+    pub(crate) prompted: bool,
+    pub(crate) stopping: bool,
+    answer: Answer,
+    tools: BTreeMap<String, Tool>,
+    spent: Option<Spent>,
+    /// How the last answered prompt ended.
+    outcome: Option<Outcome>,
+    /// codex-acp 2.6.0 tells an error of the model as text of the answer, and the end as a good one.
+    broken: bool,
+}
+
+impl Turn {
+    pub(crate) fn new(start: StartTurn) -> Self {
+        Self {
+            key: TurnRef { session: start.session, turn: start.turn },
+            settings: start.settings,
+            parts: start.parts,
+            applied: Vec::new(),
+            prompts: 0,
+            prompted: false,
+            stopping: false,
+            answer: Answer::default(),
+            tools: BTreeMap::new(),
+            spent: None,
+            outcome: None,
+            broken: false,
+        }
+    }
+
+    /// Takes in what the agent says in its session.
+    pub(crate) fn update(&mut self, at_ms: f64, update: &Value, agent: &impl Agent, emit: &mut Emit) {
+        match update.text("sessionUpdate") {
+            Some("agent_message_chunk") => self.chunk(at_ms, Holds::Text, update, agent, emit),
+            Some("agent_thought_chunk") => self.chunk(at_ms, Holds::Thinking, update, agent, emit),
+            Some("tool_call" | "tool_call_update") => match update.text("toolCallId") {
+                Some(id) => self.tool(id, update, emit),
+                None => emit.unrecognised("tool use without an id", Some("update.toolCallId".to_owned()), &update.to_string()),
+            },
+            Some("plan") => emit.plan(update.list("entries").iter().map(plan_entry).collect()),
+            Some("current_mode_update") => {
+                if let Some(mode) = update.text("currentModeId") {
+                    emit.event(EventKind::Mode(mode.to_owned()));
+                }
+            }
+            Some("session_info_update") => {
+                if let Some(title) = update.text("title") {
+                    emit.event(EventKind::Title(title.to_owned()));
+                }
+                self.broken |= update["_meta"]["codex"]["threadStatus"].text("type") == Some("systemError");
+            }
+            Some("usage_update") => {}
+            Some(kind) if IGNORED.contains(&kind) => {}
+            Some(kind) => {
+                emit.unrecognised(format!("session update {kind:?}"), Some("update.sessionUpdate".to_owned()), &update.to_string())
+            }
+            None => emit.unrecognised("session update without a kind", Some("update.sessionUpdate".to_owned()), &update.to_string()),
+        }
+    }
+
+    fn chunk(&mut self, at_ms: f64, holds: Holds, update: &Value, agent: &impl Agent, emit: &mut Emit) {
+        let content = &update["content"];
+        match content.text("type") {
+            Some("text") => {
+                let text = content.text("text").unwrap_or_default();
+                match agent.aside(text) {
+                    Some(event) => emit.event(event),
+                    None => {
+                        if let Some(pause) = agent.retry_pause_ms().filter(|_| holds == Holds::Text) {
+                            self.answer.again(at_ms, pause, text, emit);
+                        }
+                        self.answer.more(holds, update.text("messageId"), text, emit);
+                    }
+                }
+            }
+            Some(kind @ ("image" | "audio" | "resource" | "resource_link")) => {
+                let name = content.text("name").or_else(|| content.text("uri")).or_else(|| content["resource"].text("uri"));
+                emit.notice(format!("the agent sent {kind} {}", name.unwrap_or("without a name")));
+            }
+            kind => {
+                let what = format!("content block {:?}", kind.unwrap_or_default());
+                emit.unrecognised(what, Some("update.content.type".to_owned()), &update.to_string());
+            }
+        }
+    }
+
+    fn tool(&mut self, id: &str, update: &Value, emit: &mut Emit) {
+        self.learn(id, update, emit);
+        let stopping = self.stopping;
+        let Some(tool) = self.tools.get_mut(id).filter(|tool| !tool.ended) else { return };
+        tool.run(update, emit);
+        if let Some(end) = tool.end(update, stopping) {
+            emit.tool_end(end);
+        }
+    }
+
+    /// Takes in what is said of a tool's use, also where that is only a request to be permitted (Gemini CLI 0.61.0), and
+    /// returns it.
+    pub(crate) fn learn(&mut self, id: &str, told: &Value, emit: &mut Emit) -> &Tool {
+        let fresh = !self.tools.contains_key(id);
+        let tool = self.tools.entry(id.to_owned()).or_insert_with(|| Tool::new(id));
+        if !tool.ended && (tool.learn(told) || fresh) {
+            emit.tool_start(tool.start.clone());
+        }
+        if fresh {
+            self.answer.tool();
+        }
+        tool
+    }
+
+    /// A person refused a tool's use. Whether the agent says so, too, depends on the agent.
+    pub(crate) fn denied(&mut self, id: &str) {
+        if let Some(tool) = self.tools.get_mut(id) {
+            tool.denied = true;
+        }
+    }
+
+    /// A prompt was answered.
+    pub(crate) fn answered(&mut self, answer: Result<&Value, &Value>, emit: &mut Emit) {
+        self.prompts = self.prompts.saturating_sub(1);
+        self.outcome = Some(match answer {
+            Ok(result) => {
+                if let Some(spent) = Spent::of(result) {
+                    self.spent = Some(self.spent.map_or(spent, |before| before.plus(spent)));
+                }
+                stopped(result, emit)
+            }
+            Err(error) => Outcome::Failed(failure::failure(error)),
+        });
+    }
+
+    /// Ends the turn: how, the whole answer where it is told, and tokens.
+    pub(crate) fn end(mut self, emit: &mut Emit) -> (Outcome, Option<String>, Option<Spent>) {
+        for (id, _) in self.tools.iter().filter(|(_, tool)| tool.denied && !tool.ended) {
+            emit.tool_end(ToolEnd { id: id.clone(), status: ToolStatus::Denied, output: None, exit_code: None, diffs: Vec::new() });
+        }
+        let text = self.answer.finish();
+        let outcome = match self.outcome.take() {
+            // What an interrupted agent calls a failure is what was asked of it.
+            Some(Outcome::Failed(_)) | None if self.stopping => Outcome::Interrupted,
+            Some(Outcome::Completed) if self.broken => {
+                let message = failure::words(text.as_deref().unwrap_or("the agent's connection to the model failed"));
+                Outcome::Failed(Failure { kind: failure::kind_of(text.as_deref().unwrap_or_default()), message, retry_after_ms: None })
+            }
+            Some(outcome) => outcome,
+            None => Outcome::Interrupted,
+        };
+        let text = text.filter(|_| outcome == Outcome::Completed);
+        (outcome, text, self.spent)
+    }
+}
+
+fn stopped(result: &Value, emit: &mut Emit) -> Outcome {
+    match result.text("stopReason") {
+        Some("end_turn") => Outcome::Completed,
+        Some("cancelled") => Outcome::Interrupted,
+        Some("max_tokens") => Outcome::Limit("the answer reached the model's limit of tokens".to_owned()),
+        Some("max_turn_requests") => Outcome::Limit("the turn reached the agent's limit of model requests".to_owned()),
+        Some("refusal") => {
+            let message = "the model declined to answer".to_owned();
+            Outcome::Failed(Failure { kind: FailureKind::Refused, message, retry_after_ms: None })
+        }
+        reason => {
+            let what = format!("stop reason {:?}", reason.unwrap_or_default());
+            emit.unrecognised(what, Some("result.stopReason".to_owned()), &result.to_string());
+            Outcome::Completed
+        }
+    }
+}
+
+fn plan_entry(entry: &Value) -> PlanEntry {
+    let status = match entry.text("status") {
+        Some("in_progress") => PlanStatus::Active,
+        Some("completed") => PlanStatus::Done,
+        _ => PlanStatus::Pending,
+    };
+    PlanEntry { text: entry.text("content").unwrap_or_default().to_owned(), status }
+}

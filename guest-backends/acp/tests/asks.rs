@@ -1,0 +1,116 @@
+//! What a person decides, as the recorded agents take it.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use aetheel_backend_sdk::wit::{AskKind, Decision, Outcome, Safety, ToolStatus};
+use support::{answer, asked, done, ends, play, starts, text, turn, with_modes};
+
+#[test]
+fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
+    let mut play = play("claude-permission-allow-once");
+    play.start(turn(1));
+    let ask = asked(&mut play);
+    assert_eq!(ask.title, "touch perm_allow_once.txt");
+    assert_eq!(ask.always_label.as_deref(), Some("Always Allow Bash(touch perm_allow_once.txt) and access to /srv/project"));
+    let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
+    assert_eq!(
+        (tool.kind.as_str(), tool.native_name.as_str(), tool.target.as_deref()),
+        ("bash", "Bash", Some("touch perm_allow_once.txt"))
+    );
+    assert_eq!(starts(&play.actions).last(), Some(&tool), "it was told before it was asked for");
+    answer(&mut play, ask.ask, Decision::AllowOnce);
+    let second = asked(&mut play);
+    assert_ne!(second.ask, ask.ask);
+    answer(&mut play, second.ask, Decision::AllowOnce);
+    let end = done(&mut play);
+    assert_eq!((end.outcome, end.text.as_deref()), (Outcome::Completed, Some("After the answer.")));
+    let answers: Vec<_> =
+        play.written_with("\"outcome\"").iter().map(|line| (line["id"].clone(), line["result"]["outcome"]["optionId"].clone())).collect();
+    assert_eq!(answers, [(0.into(), "allow".into()), (1.into(), "allow".into())]);
+    assert!(ends(&play.actions).iter().all(|end| end.status == ToolStatus::Ok));
+    play.finish().check();
+}
+
+#[test]
+fn always_is_the_agents_own_option_for_it() {
+    let mut play = play("claude-permission-allow-always");
+    play.start(turn(1));
+    let ask = asked(&mut play).ask;
+    answer(&mut play, ask, Decision::AllowAlways);
+    play.until_host("allow_always");
+    assert_eq!(play.written_with("\"outcome\"")[0]["result"]["outcome"]["optionId"], "allow_always");
+}
+
+#[test]
+fn a_refused_tool_ends_as_denied_whether_or_not_the_agent_says_so() {
+    // Goes on after it.
+    let mut claude = play("claude-permission-reject-once");
+    claude.start(turn(1));
+    for _ in 0..2 {
+        let ask = asked(&mut claude).ask;
+        answer(&mut claude, ask, Decision::Deny(Some("not now".to_owned())));
+    }
+    assert_eq!(done(&mut claude).outcome, Outcome::Completed);
+    assert!(text(&claude.actions, 1).ends_with("After the answer."));
+    // Cancels the turn by itself, says nothing of the tool.
+    let mut zed = play("codex-zed-permission-reject-once");
+    zed.start(turn(1));
+    let ask = asked(&mut zed).ask;
+    answer(&mut zed, ask, Decision::Deny(None));
+    assert_eq!(done(&mut zed).outcome, Outcome::Interrupted);
+    assert_eq!(zed.written_with("\"outcome\"")[0]["id"], "b88074e1-1f5b-4c94-9b6a-7742d26329f5", "ids are the agent's own, text or number");
+    // Ends the turn as a good one.
+    let mut droid = play("droid-permission-reject-once");
+    droid.start(turn(1));
+    let ask = asked(&mut droid).ask;
+    answer(&mut droid, ask, Decision::Dismissed);
+    assert_eq!(done(&mut droid).outcome, Outcome::Completed);
+    for mut play in [claude, zed, droid] {
+        let denied: Vec<_> = ends(&play.actions).into_iter().map(|end| end.status).collect();
+        assert!(!denied.is_empty() && denied.iter().all(|status| *status == ToolStatus::Denied), "{denied:?}");
+        play.finish().check();
+    }
+}
+
+#[test]
+fn a_person_who_stops_the_turn_cancels_it_before_the_agent_hears_the_refusal() {
+    let mut play = play("codex-permission-reject-once");
+    play.start(turn(1));
+    let ask = asked(&mut play).ask;
+    answer(&mut play, ask, Decision::DenyAndStop);
+    let last: Vec<_> = play.written[play.written.len() - 2..].to_vec();
+    assert!(last[0].contains("session/cancel"), "{last:?}");
+    assert!(last[1].contains(r#""outcome":"cancelled""#), "{last:?}");
+    assert_eq!(done(&mut play).outcome, Outcome::Interrupted);
+    assert_eq!(play.written_with("session/set_mode")[0]["params"]["modeId"], "read-only", "its own default never asks");
+    play.finish().check();
+}
+
+#[test]
+fn where_everything_is_allowed_nobody_is_asked() {
+    let mut play = play("opencode-permission-allow-once");
+    let mut start = turn(1);
+    start.settings.safety = Safety::Danger;
+    play.start(with_modes(start, r#"{"danger":"build"}"#)).finish();
+    assert_eq!(play.outcomes(), [&Outcome::Completed]);
+    assert!(!play.actions.iter().any(|action| matches!(action, aetheel_backend_sdk::wit::Action::Ask(_))));
+    assert!(play.written_with("\"outcome\"").iter().all(|line| line["result"]["outcome"]["optionId"] == "once"));
+}
+
+#[test]
+fn edits_in_the_working_directory_are_allowed_at_the_level_for_them_and_nothing_else() {
+    let mut start = turn(1);
+    start.settings.safety = Safety::Edit;
+    let mut edit = play("claude-write-edit");
+    edit.start(with_modes(start.clone(), r#"{"edit":"default"}"#)).finish();
+    assert_eq!(edit.outcomes(), [&Outcome::Completed]);
+    let mut elsewhere = play("claude-write-edit");
+    start.cwd = "/srv/other".to_owned();
+    elsewhere.start(with_modes(start.clone(), r#"{"edit":"default"}"#));
+    asked(&mut elsewhere);
+    let mut shell = play("claude-permission-allow-once");
+    start.cwd = "/srv/project".to_owned();
+    shell.start(with_modes(start, r#"{"edit":"default"}"#));
+    asked(&mut shell);
+}

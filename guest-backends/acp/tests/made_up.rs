@@ -1,0 +1,400 @@
+//! What no recorded agent did, or not in that order.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use acp::Backend;
+use aetheel_backend_sdk::dialogue::{Play, json_rpc};
+use aetheel_backend_sdk::wit::{
+    Action, Command, Decision, EventKind, Exit, FailureKind, Input, Mode, Outcome, QueryKind, QueryResult, Safety, SpawnFailed, TurnRef,
+};
+use support::{SESSION, answer, events, failure, is_done, next, query, turn, with_modes};
+
+/// An agent that is told line by line what to say.
+struct Agent(Play<Backend>);
+
+impl Agent {
+    /// Up to and with the answer to `initialize`.
+    fn greeted(start: aetheel_backend_sdk::wit::StartTurn, abilities: &str) -> Self {
+        let mut play = Play::of("", json_rpc);
+        play.start(start);
+        let mut agent = Self(play);
+        agent.answers("initialize", &format!(r#"{{"protocolVersion":1,"agentInfo":{{"name":"toy","version":"1"}},{abilities}}}"#));
+        agent
+    }
+
+    /// Up to a session that is ready for its prompt.
+    fn opened(start: aetheel_backend_sdk::wit::StartTurn, abilities: &str, session: &str) -> Self {
+        let mut agent = Self::greeted(start, abilities);
+        agent.answers("session/new", &format!(r#"{{"sessionId":"s1"{session}}}"#));
+        agent
+    }
+
+    fn answers(&mut self, method: &str, result: &str) -> &mut Self {
+        let id = self.0.id_of(method).unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.0.written));
+        self.0.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+        self
+    }
+
+    fn refuses(&mut self, method: &str, code: i32, message: &str) -> &mut Self {
+        let id = self.0.id_of(method).unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.0.written));
+        self.0.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#));
+        self
+    }
+
+    fn updates(&mut self, update: &str) -> &mut Self {
+        self.0.say(&format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s1","update":{update}}}}}"#));
+        self
+    }
+
+    fn asks(&mut self, id: &str, method: &str, params: &str) -> &mut Self {
+        self.0.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
+        self
+    }
+
+    fn last(&self) -> serde_json::Value {
+        serde_json::from_str(self.0.written.last().unwrap()).unwrap()
+    }
+
+    fn outcome(&self) -> &Outcome {
+        self.0.outcomes().pop().expect("a turn ended")
+    }
+}
+
+const NOTHING: &str = r#""agentCapabilities":{}"#;
+const MODES: &str = r#","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"},{"id":"yolo","name":"All"},{"id":"plan","name":"Plan"}]}"#;
+
+#[test]
+fn each_level_finds_its_mode_and_a_lower_one_is_gone_back_to() {
+    let mut start = turn(1);
+    start.settings.safety = Safety::Danger;
+    let mut agent = Agent::opened(start, NOTHING, MODES);
+    assert_eq!(agent.last()["params"], serde_json::json!({"sessionId": "s1", "modeId": "yolo"}));
+    agent.answers("session/set_mode", "{}").answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    let second = next(&agent.0, 2);
+    agent.0.start(second);
+    assert_eq!(agent.last()["params"]["modeId"], "ask");
+    agent.refuses("session/set_mode", -32602, "no");
+    assert_eq!(failure(agent.outcome()).kind, FailureKind::Unsupported, "a lower level is never ignored");
+    let mut third = next(&agent.0, 3);
+    third.settings.mode = Mode::Plan;
+    agent.0.start(third);
+    assert_eq!(agent.last()["params"]["modeId"], "plan");
+}
+
+#[test]
+fn an_agent_that_keeps_its_mode_is_granted_everything_where_everything_is_allowed() {
+    let mut start = turn(1);
+    start.settings.safety = Safety::Danger;
+    let mut agent = Agent::opened(start, NOTHING, MODES);
+    agent.refuses("session/set_mode", -32602, "modes cannot be changed");
+    assert!(agent.0.id_of("session/prompt").is_some());
+    let options = r#"[{"optionId":"y","kind":"allow_once","name":"Yes"}]"#;
+    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t"}},"options":{options}}}"#));
+    assert_eq!(agent.last()["result"]["outcome"]["optionId"], "y");
+}
+
+#[test]
+fn a_mode_of_the_profile_is_used_as_it_stands() {
+    let agent = Agent::opened(with_modes(turn(1), r#"{"default":"careful"}"#), NOTHING, MODES);
+    assert_eq!(agent.last()["params"]["modeId"], "careful");
+}
+
+#[test]
+fn a_turn_that_is_to_plan_only_fails_where_the_agent_cannot() {
+    let mut start = turn(1);
+    start.settings.mode = Mode::Plan;
+    let agent = Agent::opened(start, NOTHING, "");
+    assert_eq!(failure(agent.outcome()).kind, FailureKind::Unsupported);
+    assert!(agent.0.id_of("session/prompt").is_none());
+}
+
+#[test]
+fn a_model_the_agent_does_not_know_fails_the_turn_and_one_that_is_given_up_is_taken_back() {
+    let models = r#","models":{"currentModelId":"a","availableModels":[{"modelId":"a","name":"A"},{"modelId":"b","name":"B"}]}"#;
+    let mut start = turn(1);
+    start.settings.model = Some("b".to_owned());
+    let mut agent = Agent::opened(start, NOTHING, models);
+    assert_eq!(agent.last()["params"]["modelId"], "b");
+    agent.answers("session/set_model", "{}").answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    let second = next(&agent.0, 2);
+    agent.0.start(second);
+    assert_eq!(agent.last()["params"]["modelId"], "a", "no model chosen: the agent's own");
+    agent.answers("session/set_model", "null").answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    let mut third = next(&agent.0, 3);
+    third.settings.model = Some("c".to_owned());
+    agent.0.start(third);
+    agent.refuses("session/set_model", -32602, "unknown model");
+    assert_eq!(failure(agent.outcome()).kind, FailureKind::ModelNotFound);
+    agent.0.command(query(9, QueryKind::Models));
+    assert!(
+        matches!(agent.0.actions.last(), Some(Action::QueryAnswer(told)) if matches!(&told.answer, QueryResult::Models(models) if models.len() == 2))
+    );
+}
+
+#[test]
+fn the_system_prompt_comes_before_the_first_prompt_and_again_only_when_it_has_changed() {
+    let prompted = |start| {
+        let mut agent = Agent::opened(turn(1), NOTHING, "");
+        agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+        let id = next(&agent.0, 2).native_id;
+        agent.0.start(aetheel_backend_sdk::wit::StartTurn { native_id: id, ..start });
+        agent
+    };
+    let with = |number, text: &str| {
+        let mut start = turn(number);
+        start.settings.system_prompt = Some(text.to_owned());
+        start
+    };
+    let mut agent = prompted(with(2, "Be kind."));
+    assert!(agent.last()["params"]["prompt"][0]["text"].as_str().unwrap().starts_with("<system-prompt>\nBe kind.\n</system-prompt>"));
+    assert_eq!(agent.last()["params"]["prompt"][1]["text"], "hello");
+    for (number, text, blocks) in [(3, "Be kind.", 1), (4, "Be brief.", 2), (5, "", 1)] {
+        agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+        let mut start = with(number, text);
+        start.native_id = next(&agent.0, number).native_id;
+        agent.0.start(start);
+        assert_eq!(agent.last()["params"]["prompt"].as_array().unwrap().len(), blocks, "turn {number}");
+    }
+}
+
+#[test]
+fn the_system_prompt_goes_where_the_agent_has_a_place_for_it() {
+    let mut start = turn(1);
+    start.settings.system_prompt = Some("Be kind.".to_owned());
+    let mut agent = Agent::greeted(start.clone(), r#""agentCapabilities":{"sessionCapabilities":{"systemPrompt":{}}}"#);
+    assert_eq!(
+        agent.last()["params"]["systemPrompt"],
+        serde_json::json!({"mode": "append", "content": [{"type": "text", "text": "Be kind."}]})
+    );
+    agent.answers("session/new", r#"{"sessionId":"s1"}"#);
+    assert_eq!(agent.last()["params"]["prompt"].as_array().unwrap().len(), 1);
+    start.settings.options = r#"{"program":"acp-agent","system-prompt":"meta"}"#.to_owned();
+    let agent = Agent::greeted(start.clone(), NOTHING);
+    assert_eq!(agent.last()["params"]["_meta"]["systemPrompt"]["append"], "Be kind.");
+    start.settings.options = r#"{"program":"acp-agent","system-prompt":"none"}"#.to_owned();
+    let agent = Agent::opened(start, NOTHING, "");
+    assert_eq!(agent.last()["params"]["prompt"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_agent_that_wants_to_be_signed_in_is_so_once_as_its_profile_says_or_says_what_to_do() {
+    let methods = r#""agentCapabilities":{},"authMethods":[{"id":"oauth","name":"Log in"},{"id":"api-key","name":"API key"}]"#;
+    let mut start = turn(1);
+    let mut agent = Agent::greeted(start.clone(), methods);
+    agent.refuses("session/new", -32000, "Authentication required");
+    let failed = failure(agent.outcome());
+    assert_eq!(failed.kind, FailureKind::Authentication);
+    assert!(failed.message.contains("Authentication required") && failed.message.contains("Log in, API key"), "{}", failed.message);
+    assert!(agent.0.id_of("authenticate").is_none(), "it could forget the sign-in it has");
+    start.settings.options = r#"{"program":"acp-agent","sign-in":"api-key"}"#.to_owned();
+    let mut agent = Agent::greeted(start, methods);
+    agent.refuses("session/new", -32000, "Authentication required");
+    assert_eq!(agent.last()["params"]["methodId"], "api-key");
+    agent.answers("authenticate", "{}");
+    assert_eq!(agent.0.written_with("session/new").len(), 2);
+    agent.refuses("session/new", -32000, "Authentication required");
+    assert_eq!(failure(agent.outcome()).kind, FailureKind::Authentication);
+}
+
+#[test]
+fn an_unknown_session_is_unknown_and_an_agent_without_sessions_has_none() {
+    let mut start = turn(1);
+    start.native_id = Some("gone".to_owned());
+    let mut agent = Agent::greeted(start.clone(), r#""agentCapabilities":{"loadSession":true}"#);
+    agent.refuses("session/load", -32002, "Resource not found: gone");
+    assert_eq!(failure(agent.outcome()).kind, FailureKind::SessionUnknown);
+    agent.0.start(turn(2));
+    assert!(agent.0.id_of("session/new").is_some(), "the next turn begins anew");
+    let agent = Agent::greeted(start, NOTHING);
+    assert_eq!(failure(agent.outcome()).kind, FailureKind::SessionUnknown);
+}
+
+#[test]
+fn resuming_falls_back_to_loading() {
+    let mut start = turn(1);
+    start.native_id = Some("s1".to_owned());
+    let mut agent = Agent::greeted(start, r#""agentCapabilities":{"loadSession":true,"sessionCapabilities":{"resume":{}}}"#);
+    agent.refuses("session/resume", -32601, "Method not found");
+    agent.answers("session/load", "null");
+    assert!(agent.0.id_of("session/prompt").is_none(), "its history may follow");
+    agent.updates(r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"old"}}"#);
+    agent.0.elapse(300.0);
+    assert!(agent.0.id_of("session/prompt").is_none(), "it did");
+    agent.0.elapse(300.0);
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    assert_eq!((agent.outcome(), events(&agent.0.actions).len()), (&Outcome::Completed, 0));
+}
+
+#[test]
+fn every_reason_to_stop_has_its_outcome() {
+    for (reason, outcome) in [
+        ("end_turn", "completed"),
+        ("cancelled", "interrupted"),
+        ("max_tokens", "limit"),
+        ("max_turn_requests", "limit"),
+        ("refusal", "refused"),
+        ("because", "completed"),
+    ] {
+        let mut agent = Agent::opened(turn(1), NOTHING, "");
+        agent.answers("session/prompt", &format!(r#"{{"stopReason":"{reason}"}}"#));
+        let word = match agent.outcome() {
+            Outcome::Completed => "completed",
+            Outcome::Interrupted => "interrupted",
+            Outcome::Limit(_) => "limit",
+            Outcome::Failed(failure) if failure.kind == FailureKind::Refused => "refused",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(word, outcome);
+        let unknown = events(&agent.0.actions).iter().any(|event| matches!(event, EventKind::Unrecognised(_)));
+        assert_eq!(unknown, reason == "because");
+    }
+}
+
+#[test]
+fn what_is_asked_of_the_client_beside_permissions_is_refused_as_unknown() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    for (id, method) in [("7", "fs/read_text_file"), ("\"x\"", "terminal/create"), ("8", "elicitation/create")] {
+        agent.asks(id, method, r#"{"sessionId":"s1"}"#);
+        assert_eq!(agent.last()["error"]["code"], -32601);
+        assert_eq!(agent.last()["id"].to_string(), id);
+    }
+}
+
+#[test]
+fn what_is_not_known_is_told_and_extensions_are_not() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.updates(r#"{"sessionUpdate":"state_update","state":"running"}"#).updates(r#"{"sessionUpdate":"available_commands_update"}"#);
+    agent.0.say(r#"{"jsonrpc":"2.0","method":"_vendor/news","params":{}}"#);
+    agent
+        .0
+        .say(r#"{"jsonrpc":"2.0","method":"session/news","params":{"sessionId":"s1"}}"#)
+        .say("Loading …")
+        .say(r#"{"id":99,"result":{}}"#);
+    let told: Vec<_> = events(&agent.0.actions)
+        .into_iter()
+        .filter_map(|event| if let EventKind::Unrecognised(what) = event { Some(what.what.clone()) } else { None })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "session update \"state_update\"",
+            "notification \"session/news\"",
+            "line that is not a JSON object",
+            "answer to nothing that was asked",
+        ]
+    );
+}
+
+#[test]
+fn what_comes_without_a_turn_is_no_event_and_a_request_then_is_answered() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    let before = agent.0.actions.len();
+    agent.updates(r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"late"}}"#);
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    assert!(!agent.0.actions[before..].iter().any(|action| matches!(action, Action::Event(_) | Action::TurnDone(_))));
+    agent.asks("3", "session/request_permission", r#"{"sessionId":"s1","toolCall":{"toolCallId":"t"},"options":[]}"#);
+    assert_eq!(agent.last()["result"]["outcome"]["outcome"], "cancelled");
+}
+
+#[test]
+fn an_ask_that_is_open_when_the_turn_ends_is_answered_in_nobodys_name() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    let options = r#"[{"optionId":"y","kind":"allow_once","name":"Yes"}]"#;
+    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t"}},"options":{options}}}"#));
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    assert_eq!(agent.0.written_with("\"id\":5,")[0]["result"]["outcome"]["outcome"], "cancelled");
+    let before = agent.0.written.len();
+    answer(&mut agent.0, 1, Decision::AllowOnce);
+    assert_eq!(agent.0.written.len(), before);
+}
+
+#[test]
+fn a_plan_to_be_approved_is_asked_as_one() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    let call = r##"{"toolCallId":"t","kind":"switch_mode","title":"Ready to code?","rawInput":{"plan":"# Plan"}}"##;
+    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{call},"options":[]}}"#));
+    let Some(Action::Ask(ask)) = agent.0.actions.last() else { panic!("{:?}", agent.0.actions.last()) };
+    assert!(matches!(&ask.kind, aetheel_backend_sdk::wit::AskKind::PlanApproval(plan) if plan == "# Plan"));
+}
+
+#[test]
+fn an_agent_of_another_version_or_one_that_is_not_there_fails_the_turn() {
+    let mut play = Play::<Backend>::of("", json_rpc);
+    play.start(turn(1)).say(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2}}"#);
+    assert_eq!(failure(play.outcomes()[0]).kind, FailureKind::Protocol);
+    assert!(play.actions.contains(&Action::CloseStdin(1)), "it is of no use");
+    let mut play = Play::<Backend>::of("", json_rpc);
+    play.start(turn(1)).input(Input::SpawnFailed(SpawnFailed { proc: 1, message: "no such program".into(), not_found: true }));
+    assert_eq!(failure(play.outcomes()[0]).kind, FailureKind::NotFound);
+    let mut play = Play::<Backend>::of("", json_rpc);
+    let mut nameless = turn(1);
+    nameless.settings.options = "{}".to_owned();
+    play.start(nameless);
+    assert!(failure(play.outcomes()[0]).message.contains("names no program"));
+}
+
+#[test]
+fn a_health_question_starts_the_agent_once_it_is_known_and_other_questions_are_not_answered() {
+    let mut play = Play::<Backend>::of("", json_rpc);
+    play.command(query(1, QueryKind::Health));
+    assert!(
+        matches!(&play.actions[0], Action::QueryAnswer(told) if matches!(&told.answer, QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported))
+    );
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    agent.0.command(query(2, QueryKind::Health));
+    assert!(
+        matches!(agent.0.actions.last(), Some(Action::QueryAnswer(told)) if told.answer == QueryResult::Health("toy 1 answers".into()))
+    );
+    for kind in [
+        QueryKind::Compact,
+        QueryKind::Sessions,
+        QueryKind::Rename("x".into()),
+        QueryKind::Raw("{}".into()),
+        QueryKind::DeleteSession("s".into()),
+    ] {
+        agent.0.command(query(3, kind));
+        assert!(matches!(agent.0.actions.last(), Some(Action::QueryAnswer(told)) if matches!(&told.answer, QueryResult::Failed(_))));
+    }
+    agent.0.exit(Exit::Code(0)).command(query(4, QueryKind::Health));
+    assert!(
+        matches!(agent.0.actions.iter().rev().find(|action| matches!(action, Action::Spawn(_))), Some(Action::Spawn(spawn)) if spawn.proc == 2 && spawn.session.is_none())
+    );
+    agent.0.say(r#"{"jsonrpc":"2.0","id":4,"result":{"protocolVersion":1,"agentInfo":{"title":"Toy"}}}"#);
+    assert!(matches!(agent.0.actions.last(), Some(Action::QueryAnswer(told)) if told.answer == QueryResult::Health("Toy answers".into())));
+}
+
+#[test]
+fn a_run_for_one_turn_leaves_when_it_is_over() {
+    let mut start = turn(1);
+    start.one_shot = true;
+    let mut agent = Agent::opened(start, NOTHING, "");
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    let done = agent.0.actions.iter().position(is_done).unwrap();
+    assert!(matches!(agent.0.actions[done + 1..], [Action::SetTimer(_), Action::CloseStdin(1)]));
+    agent.0.exit(Exit::Code(0));
+    assert_eq!(agent.0.done().len(), 1);
+}
+
+#[test]
+fn a_turn_that_comes_while_the_agent_leaves_starts_another_and_resumes_the_session() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    let second = next(&agent.0, 2);
+    agent.0.command(Command::Shutdown).start(second);
+    assert!(matches!(agent.0.actions.last(), Some(Action::Spawn(spawn)) if spawn.proc == 2));
+    // The first one goes; then the second speaks.
+    agent.0.exit(Exit::Code(0));
+    assert_eq!(agent.0.done().len(), 1);
+    agent.answers("initialize", r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#);
+    assert_eq!(agent.last()["params"]["sessionId"], "s1");
+}
+
+#[test]
+fn an_interrupted_turn_whose_agent_dies_was_interrupted() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.0.command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 })).exit(Exit::Signal(9));
+    assert_eq!(agent.outcome(), &Outcome::Interrupted);
+}

@@ -1,0 +1,92 @@
+//! Why Gemini CLI failed, from what it says in a result or on stderr.
+
+use aetheel_acp_client::{kind_of, words};
+use aetheel_backend_sdk::wit::{Failure, FailureKind};
+
+/// Beginnings of lines on stderr that say nothing (Gemini CLI 0.61.0).
+const NOISE: [&str; 7] = [
+    "Warning: 256-color support not detected",
+    "YOLO mode is enabled",
+    "Ripgrep is not available",
+    "[STARTUP]",
+    "Security Warning: Skipping system",
+    "at ",
+    "Loaded cached credentials",
+];
+
+/// Whether a line of stderr says nothing.
+pub(crate) fn noise(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || NOISE.iter().any(|noise| line.starts_with(noise))
+}
+
+/// Returns the failure that a message of the model's service tells.
+pub(crate) fn of_message(message: &str) -> Failure {
+    let message = message.trim();
+    // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+    let inner = message.strip_prefix("[API Error: ").map(|rest| rest.rsplit_once(']').map_or(rest, |(inner, _)| inner));
+    let kind = kind_of(inner.unwrap_or(message));
+    Failure { kind, message: words(inner.unwrap_or(message)), retry_after_ms: None }
+}
+
+/// Returns why a process ended without a result. Exit codes: 41 sign-in, 42 input or session, 52 and 53 settings and limits, 55
+/// folder not trusted.
+pub(crate) fn at_exit(code: Option<u32>, stderr: &str) -> Failure {
+    let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !noise(line)).collect();
+    let message = if said.is_empty() {
+        code.map_or_else(|| "the agent ended without a result".to_owned(), |code| format!("the agent ended (exit code {code})"))
+    } else {
+        said.join("\n")
+    };
+    let has = |words: &str| message.contains(words);
+    let kind = if has("Invalid session identifier") || has("No previous sessions found") {
+        FailureKind::SessionUnknown
+    } else if code == Some(41) || has("auth method") || has("Auth method") {
+        FailureKind::Authentication
+    } else if code == Some(55) || has("not running in a trusted directory") {
+        FailureKind::Unsupported
+    } else if has("No input provided") {
+        FailureKind::BadRequest
+    } else {
+        of_message(&message).kind
+    };
+    Failure { kind, message, retry_after_ms: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_says_why_without_the_noise_around_it() {
+        let stderr = "YOLO mode is enabled. All tool calls will be automatically approved.\nInvalid auth method selected.\n";
+        let failure = at_exit(Some(41), stderr);
+        assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Authentication, "Invalid auth method selected."));
+        let unknown = "Error resuming session: Invalid session identifier \"0000\".\n  Searched for sessions in /home/user/.gemini.";
+        assert_eq!(at_exit(Some(42), unknown).kind, FailureKind::SessionUnknown);
+        assert_eq!(at_exit(Some(55), "Gemini CLI is not running in a trusted directory.").kind, FailureKind::Unsupported);
+        assert_eq!(at_exit(Some(7), "").message, "the agent ended (exit code 7)");
+    }
+
+    #[test]
+    fn an_error_of_the_service_is_told_in_its_own_words() {
+        for (message, kind, words) in [
+            (r#"[API Error: {"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]"#, FailureKind::BadRequest, "bad"),
+            (r#"[API Error: {"error":{"code":401,"message":"no key"}}]"#, FailureKind::Authentication, "no key"),
+            (
+                "[API Error: mock: scripted error 429]\nPlease wait and try again later.",
+                FailureKind::RateLimited,
+                "mock: scripted error 429",
+            ),
+            (r#"[API Error: {"error":{"code":500,"message":"broken"}}]"#, FailureKind::Overloaded, "broken"),
+            (
+                "[API Error: exception TypeError: fetch failed sending request]",
+                FailureKind::Overloaded,
+                "exception TypeError: fetch failed sending request",
+            ),
+        ] {
+            let failure = of_message(message);
+            assert_eq!((failure.kind, failure.message.as_str()), (kind, words), "{message}");
+        }
+    }
+}

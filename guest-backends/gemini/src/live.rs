@@ -1,0 +1,50 @@
+//! Gemini CLI's ways within the Agent Client Protocol.
+
+use aetheel_acp_client::{Agent, Launch, Modes};
+use aetheel_backend_sdk::wit::{EventKind, Failure, Settings};
+
+use crate::{RETRY_PAUSE_MS, failure, plan};
+
+/// `gemini --acp`.
+///
+/// The system prompt goes before the first prompt of a session: Gemini CLI 0.61.0 has no other place for it that keeps its
+/// own prompt. `GEMINI_SYSTEM_MD` replaces that, `GEMINI_CLI_HOME` moves sign-in and sessions away, and settings files
+/// named by variables are only read when root owns them and all folders above.
+#[derive(Debug)]
+pub struct Live {
+    modes: Modes,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let mode = |id: &str| Some(id.to_owned());
+        Self { modes: Modes { default: mode("default"), edit: mode("autoEdit"), danger: mode("yolo"), plan: mode("plan") } }
+    }
+}
+
+impl Agent for Live {
+    fn describe() -> String {
+        include_str!("descriptor.json").to_owned()
+    }
+
+    fn launch(&mut self, _: Option<&Settings>) -> Result<Launch, Failure> {
+        let environment = plan::ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Ok(Launch { program: "gemini".to_owned(), arguments: vec!["--acp".to_owned()], environment })
+    }
+
+    fn modes(&self) -> &Modes {
+        &self.modes
+    }
+
+    fn aside(&self, text: &str) -> Option<EventKind> {
+        text.strip_prefix("[MODE_UPDATE] ").map(|mode| EventKind::Mode(mode.to_owned()))
+    }
+
+    fn retry_pause_ms(&self) -> Option<f64> {
+        Some(RETRY_PAUSE_MS)
+    }
+
+    fn start_failure(&self, code: u32, stderr: &str) -> Option<Failure> {
+        (code != 0).then(|| failure::at_exit(Some(code), stderr))
+    }
+}

@@ -1,0 +1,82 @@
+//! The command line of a turn that runs alone.
+//!
+//! The prompt goes in on stdin, the system prompt before it: nothing people wrote is ever an argument.
+
+use aetheel_acp_client::standing;
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::one_shot::spawn;
+use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Level, Mode, Part, Safety, Settings, Spawn, StartTurn, Value, Variable};
+
+/// What Gemini CLI is started with. Without the first it refuses to work in a folder nobody trusted in its own interface;
+/// without the second it starts itself again as a child and does not hear signals; without the third it opens a browser
+/// to sign in.
+pub(crate) const ENVIRONMENT: [(&str, &str); 3] =
+    [("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true"), ("NO_BROWSER", "1")];
+
+/// Stops the expansion of `@path` in text that stands before people's own, which the host has made inert.
+const STOP: char = '\u{200b}';
+
+/// Returns the process for a turn.
+pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
+    let prompt = prompt(&start.parts);
+    if prompt.trim().is_empty() {
+        return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
+    }
+    if start.fork {
+        return Err(failure(FailureKind::Unsupported, "Gemini CLI cannot copy a session"));
+    }
+    let settings = start.settings;
+    let mut arguments = vec!["-o".to_owned(), "stream-json".to_owned(), "--approval-mode".to_owned(), approval(&settings).to_owned()];
+    match start.native_id {
+        // `latest` and numbers would resume somebody's session.
+        Some(id) if !is_uuid(&id) => return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Gemini CLI")),
+        Some(id) => arguments.extend(["--resume".to_owned(), id]),
+        // A first turn that is killed before it says anything can be resumed by a preset id.
+        None if is_uuid(&start.fresh_id) => arguments.extend(["--session-id".to_owned(), start.fresh_id]),
+        None => {}
+    }
+    if let Some(model) = settings.model {
+        arguments.extend(["-m".to_owned(), model]);
+    }
+    if let Some(effort) = settings.effort {
+        emit.diagnostic(Level::Warn, format!("Gemini CLI lets nobody choose its effort: {effort:?} is ignored"));
+    }
+    // Each run is a new process that knows of no system prompt told before.
+    let system = settings.system_prompt.filter(|text| !text.is_empty());
+    let system = system.map(|text| format!("{}\n\n", standing(&text).replace('@', &format!("@{STOP}"))));
+    let stdin = system.into_iter().chain([prompt]).map(Chunk::Text).collect();
+    let environment =
+        ENVIRONMENT.iter().map(|(name, value)| Variable { name: (*name).to_owned(), value: Value::Text((*value).to_owned()) });
+    Ok(Spawn { environment: environment.collect(), ..spawn("gemini", arguments.into_iter().map(Value::Text), stdin) })
+}
+
+fn approval(settings: &Settings) -> &'static str {
+    match (settings.mode, settings.safety) {
+        (Mode::Plan, _) => "plan",
+        (Mode::Build, Safety::Default) => "default",
+        (Mode::Build, Safety::Edit) => "auto_edit",
+        (Mode::Build, Safety::Danger) => "yolo",
+    }
+}
+
+fn prompt(parts: &[Part]) -> String {
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Image(file) | Part::File(file) => {
+                format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+            }
+        })
+        .collect();
+    parts.join("\n\n")
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() })
+}
+
+fn failure(kind: FailureKind, message: &str) -> Failure {
+    Failure { kind, message: message.to_owned(), retry_after_ms: None }
+}

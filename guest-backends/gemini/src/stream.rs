@@ -1,0 +1,176 @@
+//! The lines `gemini -o stream-json` prints, one JSON object each.
+
+use aetheel_acp_client::{Answer, Holds, kind_of, kind_of_name, target, title};
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::one_shot::{Agent, TurnResult};
+use aetheel_backend_sdk::wit::{
+    Failure, FailureKind, Line, Outcome, Pipe, PlanEntry, PlanStatus, Spawn, StartTurn, ToolEnd, ToolStart, ToolStatus, Usage,
+};
+
+use crate::{RETRY_PAUSE_MS, failure, plan};
+
+/// Gemini CLI, as it speaks in one turn.
+#[derive(Debug, Default)]
+pub struct Gemini {
+    /// The session that was to be continued.
+    resumed: Option<String>,
+    answer: Answer,
+    /// The last error it told.
+    error: Option<String>,
+}
+
+impl Agent for Gemini {
+    fn describe() -> String {
+        include_str!("descriptor.json").to_owned()
+    }
+
+    fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
+        self.resumed.clone_from(&start.native_id);
+        plan::launch(start, emit)
+    }
+
+    fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
+        let text = line.text.trim();
+        match line.pipe {
+            Pipe::Stderr => {
+                // The only sign of life while the model's service fails, which takes minutes.
+                if text.starts_with("Attempt ") && text.contains(" failed") {
+                    let what = text.split(". Retrying").next().unwrap_or(text);
+                    emit.retry(kind_of(text), what, None);
+                }
+                None
+            }
+            Pipe::Stdout if text.is_empty() => None,
+            Pipe::Stdout => match json::parse(text) {
+                Ok(message @ Value::Object(_)) => self.message(&message, text, emit),
+                _ => {
+                    let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
+                    emit.unrecognised(what, None, text);
+                    None
+                }
+            },
+        }
+    }
+
+    fn failure(&mut self, stderr: &str) -> Failure {
+        failure::at_exit(None, stderr)
+    }
+}
+
+impl Gemini {
+    fn message(&mut self, message: &Value, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
+        match message.text("type") {
+            Some("init") => match message.text("session_id") {
+                Some(id) => {
+                    if self.resumed.as_deref().is_some_and(|resumed| resumed != id) {
+                        emit.notice("Gemini CLI began a new session: what was said before is lost to it");
+                    }
+                    emit.session_ready(id, message.text("model").map(str::to_owned));
+                }
+                None => emit.unrecognised("init line without a session", Some("session_id".to_owned()), raw),
+            },
+            Some("message") => match message.text("role") {
+                Some("assistant") => {
+                    let text = message.text("content").unwrap_or_default();
+                    if let Some(at_ms) = message.text("timestamp").and_then(milliseconds) {
+                        self.answer.again(at_ms, RETRY_PAUSE_MS, text, emit);
+                    }
+                    self.answer.more(Holds::Text, None, text, emit);
+                }
+                // The prompt.
+                Some("user") => {}
+                role => emit.unrecognised(format!("message of {:?}", role.unwrap_or_default()), Some("role".to_owned()), raw),
+            },
+            Some("tool_use") => self.tool(message, emit),
+            Some("tool_result") => emit.tool_end(ToolEnd {
+                id: message.text("tool_id").unwrap_or_default().to_owned(),
+                status: match message.text("status") {
+                    Some("success") => ToolStatus::Ok,
+                    Some("error") => ToolStatus::Failed,
+                    _ => ToolStatus::Unknown,
+                },
+                output: message.text("output").or_else(|| message["error"].text("message")).map(str::to_owned),
+                exit_code: None,
+                diffs: Vec::new(),
+            }),
+            Some("error") => {
+                let said = message.text("message").unwrap_or_default();
+                self.error = Some(said.to_owned());
+                if message.text("severity") == Some("warning") {
+                    emit.notice(said);
+                }
+            }
+            Some("result") => return Some(self.result(message)),
+            Some(kind) => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw),
+            None => emit.unrecognised("line without a type", Some("type".to_owned()), raw),
+        }
+        None
+    }
+
+    fn tool(&mut self, message: &Value, emit: &mut Emit) {
+        let name = message.text("tool_name").unwrap_or_default();
+        let kind = kind_of_name(name).unwrap_or("other");
+        let input = &message["parameters"];
+        let target = target(input, kind);
+        let said = if kind == "bash" { input.text("description").or(target.as_deref()) } else { target.as_deref() };
+        self.answer.tool();
+        emit.tool_start(ToolStart {
+            id: message.text("tool_id").unwrap_or_default().to_owned(),
+            parent: None,
+            kind: kind.to_owned(),
+            native_name: name.to_owned(),
+            title: title(said.unwrap_or_default(), name),
+            target,
+            input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
+        });
+        if name == "write_todos" {
+            emit.plan(input.list("todos").iter().map(todo).collect());
+        }
+    }
+
+    fn result(&mut self, message: &Value) -> TurnResult {
+        let usage = usage(&message["stats"]);
+        let text = self.answer.finish();
+        if message.text("status") == Some("success") {
+            return TurnResult { outcome: Outcome::Completed, text, usage };
+        }
+        let error = &message["error"];
+        let said = error.text("message").or(self.error.as_deref()).unwrap_or("Gemini CLI reported an error without words");
+        let outcome = match error.text("type") {
+            Some("FatalTurnLimitedError") => Outcome::Limit(said.to_owned()),
+            Some("FatalAuthenticationError") => Outcome::Failed(Failure { kind: FailureKind::Authentication, ..failure::of_message(said) }),
+            _ => Outcome::Failed(failure::of_message(said)),
+        };
+        TurnResult { outcome, text: None, usage }
+    }
+}
+
+fn usage(stats: &Value) -> Option<Usage> {
+    Some(Usage {
+        input: stats.count("input")?,
+        output: stats.count("output_tokens").unwrap_or_default(),
+        cached: stats.count("cached").unwrap_or_default(),
+        reasoning: 0,
+        cost_usd: None,
+        context_used: None,
+        context_size: None,
+    })
+    .filter(|usage| (usage.input, usage.output, usage.cached) != (0, 0, 0))
+}
+
+fn todo(todo: &Value) -> PlanEntry {
+    let status = match todo.text("status") {
+        Some("in_progress") => PlanStatus::Active,
+        Some("completed" | "cancelled") => PlanStatus::Done,
+        _ => PlanStatus::Pending,
+    };
+    PlanEntry { text: todo.text("description").unwrap_or_default().to_owned(), status }
+}
+
+/// The time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Wrong by a day at midnight, which is no pause at all.
+fn milliseconds(timestamp: &str) -> Option<f64> {
+    let mut fields = timestamp.get(11..)?.trim_end_matches('Z').split(':').map(|field| field.parse::<f64>().ok());
+    let (hours, minutes, seconds) = (fields.next()??, fields.next()??, fields.next()??);
+    Some(((hours * 60.0 + minutes) * 60.0 + seconds) * 1000.0)
+}

@@ -1,0 +1,267 @@
+//! Recorded dialogues with `gemini --acp` 0.61.0, played through the backend.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use aetheel_backend_sdk::dialogue::{Play, json_rpc};
+use aetheel_backend_sdk::fixture::{self, TURN};
+use aetheel_backend_sdk::storm::{Change, disturbed, survive};
+use aetheel_backend_sdk::wit::{
+    Action, Answer, Ask, AskKind, Attachment, Command, Decision, EventKind, Exit, Exited, FailureKind, Input, Outcome, Part, Query,
+    QueryKind, QueryResult, Safety, StartTurn, ToolStatus, TurnDone, TurnRef,
+};
+use gemini::Backend;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn play(name: &str) -> Play<Backend> {
+    Play::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/gemini").join(name), json_rpc)
+}
+
+fn turn(number: u32) -> StartTurn {
+    let mut start = fixture::start("hello");
+    (start.turn, start.one_shot) = (number, false);
+    start.settings.safety = Safety::Default;
+    "/srv/project".clone_into(&mut start.cwd);
+    start
+}
+
+fn next(play: &Play<Backend>, number: u32) -> StartTurn {
+    let ready = play.actions.iter().rev().find_map(|action| if let Action::SessionReady(ready) = action { Some(ready) } else { None });
+    StartTurn { native_id: Some(ready.unwrap().native_id.clone()), ..turn(number) }
+}
+
+fn done(play: &mut Play<Backend>) -> TurnDone {
+    let Action::TurnDone(done) = play.until(|action| matches!(action, Action::TurnDone(_))) else { panic!("no end") };
+    done
+}
+
+fn asked(play: &mut Play<Backend>) -> Ask {
+    let Action::Ask(ask) = play.until(|action| matches!(action, Action::Ask(_))) else { panic!("no ask") };
+    ask
+}
+
+fn answer(play: &mut Play<Backend>, ask: u32, decision: Decision) {
+    play.command(Command::Answer(Answer { ask, decision }));
+}
+
+fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
+    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None })
+}
+
+fn text(actions: &[Action], turn: u32) -> String {
+    let said = |action: &Action| match action {
+        Action::Event(event) if event.turn == turn => {
+            if let EventKind::Text(text) = &event.kind {
+                Some(text.text.clone())
+            } else {
+                None
+            }
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(said).collect()
+}
+
+#[test]
+fn a_conversation_of_two_turns_is_told_with_thinking_and_usage() {
+    let mut play = play("live-init-prompt-streaming");
+    play.start(turn(1));
+    let first = done(&mut play);
+    assert_eq!(first.text.as_deref(), Some("Hello there from the mock model."));
+    let usage = first.usage.unwrap();
+    assert_eq!((usage.input, usage.output, usage.cost_usd), (100, 20, None));
+    assert!(events(&play.actions).any(|event| matches!(event, EventKind::Thinking(text) if text.text.contains("Let me think about it."))));
+    let second = next(&play, 2);
+    play.start(second);
+    assert_eq!(done(&mut play).outcome, Outcome::Completed);
+    assert_eq!(text(&play.actions, 2), "Second turn in the same session.");
+    assert!(!events(&play.actions).any(|event| matches!(event, EventKind::Unrecognised(_))));
+    play.finish().check();
+}
+
+#[test]
+fn a_tool_that_is_first_heard_of_when_it_asks_is_told_before_and_ended_as_denied_when_refused() {
+    let mut play = play("live-permission-reject-once");
+    play.start(turn(1));
+    for _ in 0..2 {
+        let ask = asked(&mut play);
+        let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
+        assert_eq!((tool.kind.as_str(), tool.native_name.as_str()), ("bash", "run_shell_command"));
+        assert_eq!(tool.target.as_deref(), Some(ask.title.as_str()), "the command is the title");
+        assert!(events(&play.actions).any(|event| matches!(event, EventKind::ToolStart(start) if start == tool)));
+        assert_eq!(ask.always_label.as_deref(), Some("Allow for this session"));
+        answer(&mut play, ask.ask, Decision::Deny(None));
+    }
+    let end = done(&mut play);
+    assert_eq!((end.outcome, end.text.as_deref()), (Outcome::Completed, Some("After the answer.")));
+    let statuses: Vec<_> =
+        events(&play.actions).filter_map(|event| if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None }).collect();
+    assert_eq!(statuses, [ToolStatus::Denied; 2]);
+    play.finish().check();
+}
+
+#[test]
+fn an_edit_is_told_with_what_it_changes() {
+    let mut play = play("live-write-edit");
+    play.start(turn(1));
+    let ask = asked(&mut play);
+    let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
+    assert_eq!((tool.kind.as_str(), tool.target.as_deref()), ("file_write", Some("/srv/project/a.txt")));
+    answer(&mut play, ask.ask, Decision::AllowOnce);
+    assert_eq!(done(&mut play).text.as_deref(), Some("Written."));
+    assert!(events(&play.actions).any(|event| matches!(event, EventKind::ToolEnd(end) if end.status == ToolStatus::Ok && end.diffs[0].new_text.as_deref() == Some("one\ntwo"))));
+    play.finish().check();
+}
+
+#[test]
+fn always_and_once_choose_the_agents_options() {
+    for (name, decision, option) in [
+        ("live-permission-allow-once", Decision::AllowOnce, "proceed_once"),
+        ("live-permission-allow-always", Decision::AllowAlways, "proceed_always"),
+    ] {
+        let mut play = play(name);
+        play.start(turn(1));
+        let ask = asked(&mut play).ask;
+        answer(&mut play, ask, decision);
+        assert_eq!(play.written_with("\"outcome\"")[0]["result"]["outcome"]["optionId"], option);
+    }
+}
+
+#[test]
+fn interrupts_end_the_turn_in_text_and_while_a_person_is_asked() {
+    let mut text_play = play("live-interrupt-mid-text");
+    text_play.start(turn(1)).until_host("session/cancel").command(Command::Interrupt(TurnRef { session: TURN.session, turn: 1 }));
+    assert_eq!(done(&mut text_play).outcome, Outcome::Interrupted);
+    let second = next(&text_play, 2);
+    text_play.start(second);
+    assert_eq!(done(&mut text_play).outcome, Outcome::Completed);
+    let mut ask_play = play("live-interrupt-during-permission");
+    ask_play.start(turn(1));
+    let ask = asked(&mut ask_play).ask;
+    ask_play.until_host("session/cancel").command(Command::Interrupt(TurnRef { session: TURN.session, turn: 1 }));
+    assert_eq!(done(&mut ask_play).outcome, Outcome::Interrupted);
+    assert!(ask_play.actions.contains(&Action::AskWithdrawn(ask)));
+    text_play.finish().check();
+    ask_play.finish().check();
+}
+
+#[test]
+fn a_history_that_is_told_after_the_answer_to_loading_is_no_part_of_the_turn() {
+    let mut play = play("live-load-session");
+    play.start(StartTurn { native_id: Some("80e2b6d7-5305-43f5-b01a-d4a58344d5ff".to_owned()), ..turn(1) });
+    play.until_agent("Second turn in the same session.");
+    assert!(play.id_of("session/prompt").is_none(), "the history is still being told");
+    assert_eq!(done(&mut play).outcome, Outcome::Completed);
+    let said = text(&play.actions, 1);
+    assert!(said.starts_with("History: "), "{said}");
+    assert!(!events(&play.actions).any(|event| matches!(event, EventKind::Thinking(_))), "that was part of the history");
+    play.finish().check();
+}
+
+#[test]
+fn a_session_that_is_gone_is_unknown() {
+    let mut play = play("live-load-session-same-minute-fails");
+    play.start(StartTurn { native_id: Some("061e4855-e390-4630-a84b-835723d20a54".to_owned()), ..turn(1) });
+    let Outcome::Failed(failure) = done(&mut play).outcome else { panic!("no failure") };
+    assert_eq!(failure.kind, FailureKind::SessionUnknown);
+    assert!(failure.message.contains("Invalid session identifier"));
+}
+
+#[test]
+fn an_error_of_the_model_fails_the_turn_by_its_status_and_the_next_one_runs() {
+    let mut play = play("live-error-400");
+    play.start(turn(1));
+    let Outcome::Failed(failure) = done(&mut play).outcome else { panic!("no failure") };
+    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::BadRequest, "prompt is bad"));
+    let second = next(&play, 2);
+    play.start(second);
+    assert_eq!(done(&mut play).outcome, Outcome::Completed);
+    play.finish().check();
+}
+
+#[test]
+fn levels_are_modes_and_what_the_agent_says_of_them_is_no_text() {
+    let mut play = play("live-modes-models-config");
+    let mut start = turn(1);
+    start.settings.safety = Safety::Edit;
+    start.settings.model = Some("gemini-3.5-flash-lite".to_owned());
+    play.start(start).finish();
+    assert_eq!(play.written_with("session/set_mode")[0]["params"]["modeId"], "autoEdit");
+    assert_eq!(play.written_with("session/set_model")[0]["params"]["modelId"], "gemini-3.5-flash-lite");
+    assert_eq!(text(&play.actions, 1), "");
+}
+
+#[test]
+fn an_answer_that_was_begun_again_is_shown_once() {
+    let mut play = play("live-init-prompt-streaming");
+    play.start(turn(1)).until_host("session/prompt").cut();
+    let session = next(&play, 2).native_id.unwrap();
+    let say = |play: &mut Play<Backend>, text: &str| {
+        let update = format!(r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}"#);
+        play.say(&format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{update}}}}}"#));
+    };
+    for text in ["Half an answer ", "and more. "] {
+        say(&mut play, text);
+        play.elapse(50.0);
+    }
+    play.elapse(1100.0);
+    for text in ["Half an answer ", "and more. ", "The end."] {
+        say(&mut play, text);
+        play.elapse(50.0);
+    }
+    let id = play.id_of("session/prompt").unwrap();
+    play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"stopReason":"end_turn"}}}}"#));
+    assert_eq!(play.done()[0].text.as_deref(), Some("Half an answer and more. The end."));
+    assert!(events(&play.actions).any(|event| matches!(event, EventKind::Text(text) if text.replace && text.text.is_empty())));
+}
+
+#[test]
+fn images_are_handed_over() {
+    let mut play = play("live-image-prompt");
+    let image = Attachment { blob: 3, name: "a.png".into(), media_type: "image/png".into(), size: 9, path: "/srv/a.png".into() };
+    let mut start = turn(1);
+    start.parts.push(Part::Image(image));
+    play.start(start);
+    assert_eq!(done(&mut play).outcome, Outcome::Completed);
+    assert_eq!(play.written_with("session/prompt")[0]["params"]["prompt"][1]["data"], "<base64 of 3>");
+}
+
+#[test]
+fn two_sessions_in_one_process_do_not_mix() {
+    let mut play = play("live-two-sessions-one-process");
+    play.start(turn(1)).start(StartTurn { session: 2, ..turn(2) }).finish();
+    let (one, two) = (text(&play.actions, 1), text(&play.actions, 2));
+    assert!(one.ends_with("A done") && two.ends_with("B done"), "{one} | {two}");
+    assert_eq!(play.done().len(), 2);
+    play.check();
+}
+
+#[test]
+fn a_question_for_health_starts_the_agent_and_one_that_cannot_start_says_why() {
+    let mut healthy = play("live-init-prompt-streaming");
+    healthy.command(Command::Query(Query { query: 1, session: None, kind: QueryKind::Health }));
+    let Action::QueryAnswer(told) = healthy.until(|action| matches!(action, Action::QueryAnswer(_))) else { panic!() };
+    assert_eq!(told.answer, QueryResult::Health("Gemini CLI 0.61.0 answers".to_owned()));
+    let mut play = Play::<Backend>::of("", json_rpc);
+    let stderr_tail = "YOLO mode is enabled. All tool calls will be automatically approved.\nInvalid auth method selected.".to_owned();
+    play.start(turn(1)).input(Input::Exited(Exited { proc: 1, how: Exit::Code(41), stderr_tail }));
+    let Outcome::Failed(failure) = play.outcomes()[0] else { panic!("{:?}", play.outcomes()) };
+    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Authentication, "Invalid auth method selected."));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn lines_may_be_cut_doubled_dropped_moved_and_garbled(
+        name in prop::sample::select(vec!["live-init-prompt-streaming", "live-permission-reject-once", "live-load-session", "live-error-400"]),
+        changes in vec(any::<Change>(), 0..12),
+    ) {
+        let mut play = play(name);
+        let native_id = (name == "live-load-session").then(|| "80e2b6d7-5305-43f5-b01a-d4a58344d5ff".to_owned());
+        play.start(StartTurn { native_id, ..turn(1) }).finish();
+        let inputs: Vec<Input> = play.inputs.into_iter().map(|input| input.input).collect();
+        survive::<Backend>(disturbed(&inputs, &changes));
+    }
+}

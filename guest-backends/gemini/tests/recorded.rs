@@ -1,0 +1,208 @@
+//! What recorded runs of Gemini CLI 0.61.0 become, one process a turn: every run whole (`actions.jsonl` beside it), and the
+//! hazards by name.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+use aetheel_backend_sdk::fixture::{Fixture, TURN, run, start};
+use aetheel_backend_sdk::wit::{Action, Command, EventKind, FailureKind, Input, Outcome, PlanStatus, StartTurn, ToolStatus, TurnDone};
+use gemini::Backend;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/gemini")
+}
+
+fn turn(fixture: &Fixture) -> StartTurn {
+    StartTurn { native_id: fixture.value_of("--resume").map(str::to_owned), ..start("recorded") }
+}
+
+fn actions(name: &str) -> Vec<Action> {
+    let fixture = Fixture::load(&folder().join(name));
+    run::<Backend>(turn(&fixture), fixture.inputs())
+}
+
+fn done(actions: &[Action]) -> &TurnDone {
+    let mut done = actions.iter().filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None });
+    let first = done.next().expect("no turn-done");
+    assert_eq!(done.next(), None, "a second turn-done");
+    first
+}
+
+fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
+    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None })
+}
+
+/// The text people see when the turn is over.
+fn shown(actions: &[Action]) -> String {
+    let mut parts: Vec<(u32, String)> = Vec::new();
+    for event in events(actions) {
+        let EventKind::Text(text) = event else { continue };
+        if !parts.iter().any(|(part, _)| *part == text.part) {
+            parts.push((text.part, String::new()));
+        }
+        let (_, said) = parts.iter_mut().find(|(part, _)| *part == text.part).unwrap();
+        if text.replace {
+            said.clear();
+        }
+        said.push_str(&text.text);
+    }
+    parts.into_iter().map(|(_, said)| said).collect()
+}
+
+fn failed(actions: &[Action]) -> (FailureKind, &str) {
+    match &done(actions).outcome {
+        Outcome::Failed(failure) | Outcome::Lost(failure) => (failure.kind, &failure.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_in_it_is_unknown() {
+    let all = Fixture::all(&folder());
+    assert!(all.len() >= 40, "{}", all.len());
+    for fixture in all {
+        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
+        assert!(!events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))), "{}", fixture.name());
+        done(&actions);
+        fixture.check(&actions);
+    }
+}
+
+#[test]
+fn a_plain_answer_is_streamed_with_its_usage_and_session() {
+    let actions = actions("plain");
+    let done = done(&actions);
+    assert_eq!((&done.outcome, done.text.as_deref()), (&Outcome::Completed, Some("MOCK ANSWER: Say hello.")));
+    let usage = done.usage.as_ref().unwrap();
+    assert_eq!((usage.input, usage.output, usage.cached), (810, 5, 200), "cached tokens are not counted twice");
+    assert!(actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.native_id == "f3733b35-226b-4149-817f-e93602caa49c" && ready.model.as_deref() == Some("gemini-2.5-flash"))));
+    assert!(
+        !shown(&actions).contains("[[") && events(&actions).filter(|event| matches!(event, EventKind::Text(_))).count() == 2,
+        "the prompt is not echoed"
+    );
+}
+
+#[test]
+fn tools_have_unified_kinds() {
+    let kind = |name: &str| {
+        let actions = actions(name);
+        let kind =
+            events(&actions).filter_map(|event| if let EventKind::ToolStart(start) = event { Some(start.kind.clone()) } else { None });
+        // An edit reads first.
+        kind.last().unwrap_or_else(|| panic!("{name}"))
+    };
+    for (name, expected) in [
+        ("tool-shell", "bash"),
+        ("tool-read", "file_read"),
+        ("tool-write", "file_write"),
+        ("tool-edit", "file_edit"),
+        ("tool-glob", "file_search"),
+        ("tool-grep", "content_search"),
+        ("tool-search", "web_search"),
+        ("tool-fetch", "web_fetch"),
+        ("tool-task", "agent_spawn"),
+        ("tool-todo", "todo"),
+        ("tool-unknown", "other"),
+    ] {
+        assert_eq!(kind(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_tool_that_fails_is_told_as_failed_and_parallel_ones_end_each_for_itself() {
+    let unknown = actions("tool-unknown");
+    assert!(events(&unknown).any(|event| matches!(event, EventKind::ToolEnd(end) if end.status == ToolStatus::Failed && end.output.as_deref().unwrap().contains("not found"))));
+    let parallel = actions("tools-parallel");
+    let ids: Vec<_> = events(&parallel)
+        .filter_map(|event| match event {
+            EventKind::ToolStart(start) => Some(("start", start.id.as_str())),
+            EventKind::ToolEnd(end) => Some(("end", end.id.as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ids.iter().map(|(what, _)| *what).collect::<Vec<_>>(), ["start", "start", "end", "end"]);
+    assert_eq!((ids[0].1, ids[1].1), (ids[2].1, ids[3].1));
+    assert!(done(&parallel).text.as_deref().unwrap().starts_with("MOCK ANSWER"));
+}
+
+#[test]
+fn todos_are_a_plan() {
+    let actions = actions("tool-todo");
+    let plan = events(&actions).find_map(|event| if let EventKind::Plan(plan) = event { Some(plan) } else { None }).unwrap();
+    assert_eq!((plan[0].text.as_str(), plan[0].status), ("first step", PlanStatus::Active));
+}
+
+#[test]
+fn errors_of_the_service_have_their_kind_whatever_the_exit_code() {
+    for (name, kind) in [
+        ("error-400", FailureKind::BadRequest),
+        ("error-401", FailureKind::Authentication),
+        ("error-429", FailureKind::RateLimited),
+        ("error-500", FailureKind::Overloaded),
+        ("server-down", FailureKind::Overloaded),
+        ("no-settings", FailureKind::Authentication),
+        ("untrusted", FailureKind::Unsupported),
+        ("resume-unknown", FailureKind::SessionUnknown),
+        ("prompt-empty", FailureKind::BadRequest),
+    ] {
+        let actions = actions(name);
+        let (found, message) = failed(&actions);
+        assert_eq!(found, kind, "{name}: {message}");
+        assert!(!message.contains("{\"") && !message.contains("YOLO"), "{name}: {message}");
+    }
+}
+
+#[test]
+fn retries_that_are_told_on_stderr_are_told() {
+    let actions = actions("error-429");
+    let first = events(&actions).find_map(|event| if let EventKind::Retry(failure) = event { Some(failure) } else { None }).unwrap();
+    assert_eq!((first.kind, first.message.as_str()), (FailureKind::RateLimited, "Attempt 1 failed with status 429"));
+}
+
+#[test]
+fn a_limit_of_turns_is_a_limit() {
+    assert!(matches!(&done(&actions("max-turns-setting")).outcome, Outcome::Limit(text) if text.contains("max session turns")));
+}
+
+#[test]
+fn an_answer_that_was_begun_again_is_shown_once() {
+    let actions = actions("error-mid-recovers");
+    assert_eq!(done(&actions).text.as_deref(), Some("Half an answer and more. The end."));
+    assert_eq!(shown(&actions), "Half an answer and more. The end.");
+}
+
+#[test]
+fn a_failure_that_exits_with_0_is_a_failure() {
+    let actions = actions("error-mid");
+    assert_eq!(failed(&actions).1, "Model stream ended without a finish reason.");
+    assert_eq!(shown(&actions), "Half an answer and more. ");
+}
+
+#[test]
+fn an_end_without_a_result_is_no_success_whatever_the_exit_code() {
+    for name in ["norelaunch-sigterm", "norelaunch-sigkill-tool"] {
+        let actions = actions(name);
+        assert!(matches!(done(&actions).outcome, Outcome::Lost(_)), "{name}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_that_exits_with_0_was_interrupted() {
+    let fixture = Fixture::load(&folder().join("norelaunch-sigint"));
+    let mut inputs = fixture.inputs();
+    inputs.insert(inputs.len() - 1, Input::Command(Command::Interrupt(TURN)));
+    let actions = run::<Backend>(turn(&fixture), inputs);
+    assert_eq!(done(&actions).outcome, Outcome::Interrupted);
+    assert!(shown(&actions).starts_with("0000 The quick brown fox"), "what was said stays");
+}
+
+#[test]
+fn a_resumed_run_knows_what_was_said_and_another_id_is_told_to_people() {
+    let resumed = actions("resume-2");
+    assert!(shown(&resumed).contains("BLUE-42"));
+    assert!(!events(&resumed).any(|event| matches!(event, EventKind::Notice(_))));
+    let fixture = Fixture::load(&folder().join("plain"));
+    let other = StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..start("hi") };
+    let actions = run::<Backend>(other, fixture.inputs());
+    assert!(events(&actions).any(|event| matches!(event, EventKind::Notice(notice) if notice.contains("new session"))));
+}

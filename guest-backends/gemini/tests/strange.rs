@@ -1,0 +1,52 @@
+//! Output that no recorded run had, one process a turn: told, not dropped, and never the end of a link.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
+use aetheel_backend_sdk::storm::{Change, disturbed, survive};
+use aetheel_backend_sdk::wit::{Action, Command, EventKind, Input, Pipe};
+use gemini::Backend;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn unknown(text: &str) -> Vec<String> {
+    run::<Backend>(start("hi"), vec![line(Pipe::Stdout, text)])
+        .into_iter()
+        .filter_map(|action| match action {
+            Action::Event(event) => {
+                if let EventKind::Unrecognised(what) = event.kind {
+                    Some(what.what)
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_not_known_is_told_by_its_kind() {
+    assert_eq!(unknown(r#"{"type":"thought","content":"x"}"#), ["line type \"thought\""]);
+    assert_eq!(unknown(r#"{"type":"message","role":"system","content":"x"}"#), ["message of \"system\""]);
+    assert_eq!(unknown(r#"{"content":"x"}"#), ["line without a type"]);
+    assert_eq!(unknown(r#"{"type":"init"}"#), ["init line without a session"]);
+    assert_eq!(unknown("Loading …"), ["line that is not a JSON object"]);
+    assert_eq!(unknown(""), Vec::<String>::new());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn lines_may_be_cut_doubled_dropped_moved_and_garbled(
+        name in prop::sample::select(vec!["tool-shell", "tools-parallel", "error-429", "error-mid-recovers", "resume-unknown"]),
+        changes in vec(any::<Change>(), 0..12),
+    ) {
+        let fixture = Fixture::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/gemini").join(name));
+        let mut inputs = vec![Input::Command(Command::StartTurn(start("recorded")))];
+        inputs.extend(fixture.inputs());
+        survive::<Backend>(disturbed(&inputs, &changes));
+    }
+}

@@ -1,0 +1,267 @@
+//! Questions of agents at the terminal: how they are printed, and what a typed line answers. The first open question is
+//! the one on the screen.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use crate::agent::{Decision, Question};
+use crate::dispatch::{OpenQuestion, Settlement, Subject};
+
+/// Lines of a command or change that are printed.
+const LINES: usize = 60;
+
+/// The open questions, in the order they were asked.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    open: VecDeque<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    question: OpenQuestion,
+    /// Answers to the first of several questions.
+    given: Vec<(String, Vec<String>)>,
+}
+
+/// What a line came to.
+#[derive(Debug, PartialEq)]
+pub(super) enum Typed {
+    /// The decision about the question with this id.
+    Decision(String, Decision),
+    /// There is another question before the decision; this is to be printed.
+    More(String),
+    /// It is no answer; this says what one would be.
+    Unclear(String),
+}
+
+impl Waiting {
+    /// Takes a question in; returns what to print when it is the one to be answered next.
+    pub(super) fn ask(&mut self, question: &OpenQuestion) -> Option<String> {
+        self.open.push_back(Pending { question: question.clone(), given: Vec::new() });
+        (self.open.len() == 1).then(|| self.printed()).flatten()
+    }
+
+    /// Lets a question go; returns what to print: what became of it, and the next one.
+    pub(super) fn settle(&mut self, id: &str, how: &Settlement) -> Option<String> {
+        let at = self.open.iter().position(|pending| pending.question.id == id)?;
+        self.open.remove(at);
+        let mut text = format!("  {}\n", how.told());
+        if at == 0 {
+            text.push_str(&self.printed().unwrap_or_default());
+        }
+        Some(text)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.open.iter().map(|pending| pending.question.id.clone()).collect()
+    }
+
+    /// Takes a typed line as an answer to the first question; none: there is none.
+    pub(super) fn take(&mut self, line: &str) -> Option<Typed> {
+        let pending = self.open.front_mut()?;
+        let id = pending.question.id.clone();
+        let line = line.trim();
+        let Subject::Questions(questions) = &pending.question.subject else {
+            let decision = decision(&pending.question, line);
+            return Some(decision.map_or_else(
+                || Typed::Unclear(format!("please answer with one of: {}", words(&pending.question))),
+                |decision| Typed::Decision(id, decision),
+            ));
+        };
+        let Some(asked) = questions.get(pending.given.len()) else {
+            return Some(Typed::Decision(id, Decision::Answers(pending.given.clone())));
+        };
+        if line.parse() == Ok(asked.options.len() + 1) {
+            return Some(Typed::Decision(id, Decision::Deny(None)));
+        }
+        match chosen(asked, line) {
+            Ok(values) => pending.given.push((asked.id.clone(), values)),
+            Err(unclear) => return Some(Typed::Unclear(unclear)),
+        }
+        Some(match questions.get(pending.given.len()) {
+            Some(next) => Typed::More(points(next)),
+            None => Typed::Decision(id, Decision::Answers(std::mem::take(&mut pending.given))),
+        })
+    }
+
+    fn printed(&self) -> Option<String> {
+        self.open.front().map(|pending| printed(&pending.question))
+    }
+}
+
+/// The words a question that is no list of questions is answered with, their labels and what they mean.
+fn choices(question: &OpenQuestion) -> Vec<(&'static str, String, Decision)> {
+    if let Subject::SignIn(_) = question.subject {
+        return vec![
+            ("done", "I have signed in".to_owned(), Decision::AllowOnce),
+            ("cancel", "Cancel".to_owned(), Decision::Deny(None)),
+            ("stop", "Cancel and stop".to_owned(), Decision::DenyAndStop),
+        ];
+    }
+    let mut choices = vec![("allow", "Allow".to_owned(), Decision::AllowOnce)];
+    choices.extend(question.always.iter().map(|label| ("always", label.clone(), Decision::AllowAlways)));
+    choices.push(("deny", "Deny; `deny WHY` says why".to_owned(), Decision::Deny(None)));
+    choices.push(("stop", "Deny and stop".to_owned(), Decision::DenyAndStop));
+    choices
+}
+
+fn words(question: &OpenQuestion) -> String {
+    choices(question).iter().map(|(word, ..)| *word).collect::<Vec<_>>().join(", ")
+}
+
+fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let word = word.to_lowercase();
+    let word = match word.as_str() {
+        "y" | "yes" => "allow",
+        "n" | "no" => "deny",
+        other => other,
+    };
+    let mut choices = choices(question).into_iter().enumerate();
+    let (_, (word, _, decision)) = choices.find(|(at, (name, ..))| *name == word || (at + 1).to_string() == word)?;
+    match (decision, rest.trim()) {
+        (decision, "") => Some(decision),
+        (Decision::Deny(_), why) if word == "deny" => Some(Decision::Deny(Some(why.to_owned()))),
+        _ => None,
+    }
+}
+
+/// What a line chooses of a question's options, or says in words of its own.
+fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
+    let option = |word: &str| {
+        let numbered = word.parse::<usize>().ok().and_then(|number| asked.options.get(number.checked_sub(1)?));
+        numbered.or_else(|| asked.options.iter().find(|option| option.to_lowercase() == word.to_lowercase())).cloned()
+    };
+    if let Some(one) = option(line) {
+        return Ok(vec![one]);
+    }
+    if asked.many {
+        let several: Option<Vec<String>> = line.split(',').map(|word| option(word.trim())).collect();
+        if let Some(several) = several.filter(|several| !several.is_empty()) {
+            return Ok(several);
+        }
+    }
+    match (asked.free_text, line.is_empty()) {
+        (true, false) => Ok(vec![line.to_owned()]),
+        _ if asked.many => Err("please answer with numbers, separated by commas".to_owned()),
+        _ => Err(format!("please answer with a number from 1 to {}", asked.options.len() + 1)),
+    }
+}
+
+/// A question as it stands on the screen.
+fn printed(question: &OpenQuestion) -> String {
+    let mut text = format!("? {}\n", question.title);
+    let about = match &question.subject {
+        Subject::Permission { tool, about } => {
+            let _ = writeln!(text, "  {tool}");
+            about.as_ref().map_or("", |about| about.text.as_str())
+        }
+        Subject::Plan(plan) => plan,
+        Subject::SignIn(address) => address,
+        Subject::Questions(questions) => {
+            return text + &questions.first().map(points).unwrap_or_default();
+        }
+    };
+    for line in about.lines().take(LINES) {
+        let _ = writeln!(text, "  | {line}");
+    }
+    let more = about.lines().count().saturating_sub(LINES);
+    if more > 0 {
+        let _ = writeln!(text, "  … {more} more lines; they are in the recording");
+    }
+    for (number, (_, label, _)) in (1..).zip(choices(question)) {
+        let _ = writeln!(text, "  {number}) {label}");
+    }
+    text
+}
+
+/// One question of a list, with its options.
+fn points(asked: &Question) -> String {
+    let mut text = format!("  {}\n", asked.text);
+    for (number, option) in (1..).zip(&asked.options) {
+        let _ = writeln!(text, "  {number}) {option}");
+    }
+    let _ = writeln!(text, "  {}) Decline to answer", asked.options.len() + 1);
+    if asked.many {
+        text.push_str("  Several may be chosen: 1,2\n");
+    }
+    if asked.free_text {
+        text.push_str("  Anything else is your answer in your own words.\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(subject: Subject, always: Option<&str>) -> OpenQuestion {
+        OpenQuestion { id: "q".to_owned(), title: "May I?".to_owned(), subject, always: always.map(str::to_owned) }
+    }
+
+    fn permission(always: Option<&str>) -> OpenQuestion {
+        question(Subject::Permission { tool: "Bash".to_owned(), about: None }, always)
+    }
+
+    fn typed(question: &OpenQuestion, line: &str) -> Option<Decision> {
+        let mut waiting = Waiting::default();
+        waiting.ask(question);
+        match waiting.take(line) {
+            Some(Typed::Decision(_, decision)) => Some(decision),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_permission_is_given_by_number_or_word_and_denied_with_words() {
+        let both = permission(Some("Always make"));
+        for (line, decision) in [
+            ("1", Some(Decision::AllowOnce)),
+            (" Allow ", Some(Decision::AllowOnce)),
+            ("y", Some(Decision::AllowOnce)),
+            ("always", Some(Decision::AllowAlways)),
+            ("2", Some(Decision::AllowAlways)),
+            ("3", Some(Decision::Deny(None))),
+            ("deny not on a Friday", Some(Decision::Deny(Some("not on a Friday".to_owned())))),
+            ("no way", Some(Decision::Deny(Some("way".to_owned())))),
+            ("stop", Some(Decision::DenyAndStop)),
+            ("allow but be careful", None),
+            ("5", None),
+            ("what?", None),
+        ] {
+            assert_eq!(typed(&both, line), decision, "{line}");
+        }
+        assert_eq!(typed(&permission(None), "always"), None, "it is not offered");
+        assert_eq!(typed(&permission(None), "2"), Some(Decision::Deny(None)));
+        let sign_in = question(Subject::SignIn("https://example.com".to_owned()), None);
+        assert_eq!((typed(&sign_in, "done"), typed(&sign_in, "cancel")), (Some(Decision::AllowOnce), Some(Decision::Deny(None))));
+    }
+
+    #[test]
+    fn several_questions_are_answered_one_line_each() {
+        let asked = |id: &str, many, free_text| Question {
+            id: id.to_owned(),
+            text: format!("{id}?"),
+            options: vec!["Red".to_owned(), "Green".to_owned()],
+            many,
+            free_text,
+        };
+        let mut waiting = Waiting::default();
+        let list =
+            question(Subject::Questions(vec![asked("one", false, false), asked("some", true, false), asked("any", false, true)]), None);
+        assert!(waiting.ask(&list).expect("printed").contains("1) Red\n  2) Green\n  3) Decline"));
+        assert!(waiting.ask(&permission(None)).is_none(), "one after the other");
+        assert!(matches!(waiting.take("blue"), Some(Typed::Unclear(_))));
+        assert!(matches!(waiting.take("green"), Some(Typed::More(text)) if text.contains("some?")));
+        assert!(matches!(waiting.take("1, 2"), Some(Typed::More(_))));
+        let answers = [("one", vec!["Green"]), ("some", vec!["Red", "Green"]), ("any", vec!["a shade of grey"])];
+        let answers = answers.map(|(id, values)| (id.to_owned(), values.into_iter().map(str::to_owned).collect())).to_vec();
+        assert_eq!(waiting.take("a shade of grey"), Some(Typed::Decision("q".to_owned(), Decision::Answers(answers))));
+        assert_eq!(waiting.take("3"), Some(Typed::Decision("q".to_owned(), Decision::Deny(None))));
+        assert!(waiting.settle("q", &Settlement::Expired).expect("printed").contains("May I?"), "the next one is printed");
+    }
+}

@@ -1,0 +1,282 @@
+//! Questions of agents in Discord: one message each, with buttons; stateless ids, the state is here.
+//!
+//! A question is known here before it is posted and until what became of it is shown. Of those that are over the last
+//! ones are remembered, so that a late click shows what became of them; all others are of an earlier life of the program.
+//! Pinned by `tests/discord/asks.rs`.
+
+mod board;
+mod look;
+mod press;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tracing::{debug, info, warn};
+
+pub(super) use board::{Board, Errand, Errands};
+pub(super) use press::Press;
+
+use self::press::Choice;
+use super::Identity;
+use super::api::Api;
+use super::intake::{Intake, OpenQuestions, Posted};
+use super::mention::one_line;
+use super::rest::Patience;
+use crate::agent::Decision;
+use crate::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
+
+/// Discord waits three seconds for the acknowledgement of an interaction.
+const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+/// For a word in private after that.
+const NOTE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(15));
+/// Questions that are over and remembered.
+const REMEMBERED: usize = 256;
+
+/// The questions of this program.
+#[derive(Default)]
+pub(super) struct Asks {
+    open: Mutex<HashMap<String, Standing>>,
+    /// What the messages of questions that are over say.
+    over: Mutex<VecDeque<(String, String)>>,
+    /// Where open questions are kept over restarts; set once the bot listens.
+    book: OnceLock<Arc<dyn OpenQuestions>>,
+}
+
+/// How an open question stands.
+struct Standing {
+    question: OpenQuestion,
+    /// Answers to the first of several questions.
+    given: Vec<(String, Vec<String>)>,
+}
+
+impl Asks {
+    /// Takes a question in, before it can be seen.
+    fn open(&self, question: &OpenQuestion) {
+        let standing = Standing { question: question.clone(), given: Vec::new() };
+        lock(&self.open).insert(question.id.clone(), standing);
+    }
+
+    /// Lets a question go that nobody saw.
+    fn forget(&self, id: &str) {
+        lock(&self.open).remove(id);
+    }
+
+    /// Lets a question go; returns what its last message says from now on, none when it is not known.
+    fn settle(&self, id: &str, how: &Settlement) -> Option<String> {
+        let standing = lock(&self.open).remove(id)?;
+        let last = look::pieces(&standing.question, standing.given.len()).pop().unwrap_or_default();
+        let content = look::over(&last, how);
+        let mut over = lock(&self.over);
+        over.push_back((id.to_owned(), content.clone()));
+        if over.len() > REMEMBERED {
+            over.pop_front();
+        }
+        Some(content)
+    }
+
+    fn is_open(&self, id: &str) -> bool {
+        lock(&self.open).contains_key(id)
+    }
+
+    /// Keeps where a question was posted.
+    fn posted(&self, posted: Posted) {
+        if let Some(book) = self.book.get() {
+            book.opened(posted);
+        }
+    }
+
+    /// What became of a question is shown.
+    fn closed(&self, id: &str) {
+        if let Some(book) = self.book.get() {
+            book.closed(id);
+        }
+    }
+
+    /// Begins to keep open questions, and says of those of an earlier life that they are over.
+    pub(super) async fn listen(&self, book: Arc<dyn OpenQuestions>, api: &Api, patience: Patience) {
+        let left = book.left_over();
+        // Set before: nothing is asked before the bot listens.
+        let _ = self.book.set(book);
+        let count = left.len();
+        for Posted { id, channel, message } in left {
+            let content = match api.message(channel, message, patience).await {
+                Ok(found) => look::stale(&found.content, true),
+                Err(error) if error.is_gone() => {
+                    self.closed(&id);
+                    continue;
+                }
+                Err(_) => look::stale("", true),
+            };
+            match api.edit_with(channel, message, &content, &json!([]), patience).await {
+                Err(error) if !error.is_forbidden() => warn!(question = id, channel, %error, "cannot close a question of an earlier run"),
+                _ => self.closed(&id),
+            }
+        }
+        if count > 0 {
+            info!(count, "closed questions that an earlier run left open");
+        }
+    }
+
+    /// What the message of a question shows that is not open any more, and whether that is to be put there.
+    fn gone(&self, id: &str, content: Option<&str>) -> Reaction {
+        let said = AnswerRefusal::Gone.to_string();
+        let known = lock(&self.over).iter().find(|(known, _)| known == id).map(|(_, content)| content.clone());
+        match (known, content) {
+            (Some(content), _) => Reaction::Close(content, said),
+            // What became of it is on its way.
+            (None, _) if self.is_open(id) => Reaction::Tell(said),
+            (None, Some(content)) => Reaction::Close(look::stale(content, false), said),
+            (None, None) => Reaction::Tell(said),
+        }
+    }
+
+    /// Notes an answer to one question of a list; all of them once it was the last.
+    fn step(&self, id: &str, step: usize, value: impl FnOnce(&crate::agent::Question) -> Vec<String>) -> Step {
+        let mut open = lock(&self.open);
+        let Some(Standing { question, given }) = open.get_mut(id) else { return Step::Gone };
+        let Subject::Questions(questions) = &question.subject else { return Step::Gone };
+        let Some(asked) = questions.get(step).filter(|_| step == given.len()) else {
+            // A button of a question that was answered already.
+            return Step::Next(Reaction::Show(
+                look::pieces(question, given.len()).pop().unwrap_or_default(),
+                look::rows(question, given.len()),
+            ));
+        };
+        let values = value(asked);
+        if values.is_empty() || (!asked.free_text && values.iter().any(|value| !asked.options.contains(value))) {
+            return Step::Next(Reaction::Tell("Please choose one of the options.".to_owned()));
+        }
+        let mut all = given.clone();
+        all.push((asked.id.clone(), values));
+        if all.len() == questions.len() {
+            return Step::All(all);
+        }
+        *given = all;
+        let next = given.len();
+        Step::Next(Reaction::Show(look::pieces(question, next).pop().unwrap_or_default(), look::rows(question, next)))
+    }
+
+    fn question(&self, id: &str) -> Option<OpenQuestion> {
+        lock(&self.open).get(id).map(|standing| standing.question.clone())
+    }
+}
+
+enum Step {
+    Gone,
+    Next(Reaction),
+    All(Vec<(String, Vec<String>)>),
+}
+
+/// How a press is answered.
+#[derive(Debug)]
+enum Reaction {
+    /// Nothing to say: the message is about to be edited.
+    Accept,
+    /// The message shows this instead.
+    Show(String, Value),
+    /// The message shows this without buttons, and whoever pressed is told in private.
+    Close(String, String),
+    /// A window to write in.
+    Window(Value),
+    /// Told in private.
+    Tell(String),
+}
+
+/// Answers presses of buttons.
+#[derive(Clone)]
+pub(super) struct Presses {
+    pub(super) api: Api,
+    pub(super) identity: Arc<Identity>,
+    pub(super) asks: Arc<Asks>,
+    pub(super) intake: Arc<dyn Intake>,
+}
+
+impl Presses {
+    /// Answers one within Discord's three seconds.
+    pub(super) async fn answer(&self, press: Press) {
+        let (interaction, token) = (press.interaction, press.token.as_str());
+        let none = json!({"parse": []});
+        let (body, note) = match self.react(&press) {
+            Reaction::Accept => (json!({"type": 6}), None),
+            Reaction::Show(content, rows) => {
+                (json!({"type": 7, "data": {"content": content, "components": rows, "allowed_mentions": none}}), None)
+            }
+            Reaction::Close(content, note) => {
+                (json!({"type": 7, "data": {"content": content, "components": [], "allowed_mentions": none}}), Some(note))
+            }
+            Reaction::Window(window) => (json!({"type": 9, "data": window}), None),
+            Reaction::Tell(text) => (json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": none}}), None),
+        };
+        if let Err(error) = self.api.callback(interaction, token, body, ACK).await {
+            warn!(interaction, %error, "cannot answer the press of a button in time");
+            return;
+        }
+        if let Some(note) = note
+            && let Err(error) = self.api.note(self.identity.application, interaction, token, &note, NOTE).await
+        {
+            debug!(interaction, %error, "cannot tell that a question is no longer open");
+        }
+    }
+
+    fn react(&self, press: &Press) -> Reaction {
+        let Some((id, choice)) = Choice::read(&press.custom_id) else {
+            return Reaction::Tell("I do not know this button any more.".to_owned());
+        };
+        let person = self.person(press);
+        let refused = |refusal: AnswerRefusal| match refusal {
+            AnswerRefusal::Gone => self.asks.gone(id, press.content.as_deref()),
+            other => Reaction::Tell(other.to_string()),
+        };
+        // Before anything else: nobody gets to see a window, or to answer a part, who may not answer.
+        if let Err(refusal) = self.intake.may_answer(id, &person) {
+            return refused(refusal);
+        }
+        let words = press.text.clone();
+        let decision = match (choice, words) {
+            (Choice::Allow, _) => Decision::AllowOnce,
+            (Choice::Always, _) => Decision::AllowAlways,
+            (Choice::Deny, _) => Decision::Deny(None),
+            (Choice::Stop, _) => Decision::DenyAndStop,
+            (Choice::Why, Some(words)) => Decision::Deny(Some(words)),
+            (Choice::Why | Choice::Write(_), None) => {
+                return self.asks.question(id).map_or_else(
+                    || self.asks.gone(id, press.content.as_deref()),
+                    |question| Reaction::Window(look::modal(&question, choice)),
+                );
+            }
+            (Choice::Write(step), Some(words)) => match self.asks.step(id, step, |_| vec![words]) {
+                Step::All(answers) => Decision::Answers(answers),
+                Step::Next(reaction) => return reaction,
+                Step::Gone => return self.asks.gone(id, press.content.as_deref()),
+            },
+            (Choice::Option(step, _) | Choice::Menu(step), _) => {
+                let chosen: Vec<usize> = match choice {
+                    Choice::Option(_, at) => vec![at],
+                    _ => press.values.iter().filter_map(|value| value.parse().ok()).collect(),
+                };
+                let values = |asked: &crate::agent::Question| chosen.iter().filter_map(|at| asked.options.get(*at).cloned()).collect();
+                match self.asks.step(id, step, values) {
+                    Step::All(answers) => Decision::Answers(answers),
+                    Step::Next(reaction) => return reaction,
+                    Step::Gone => return self.asks.gone(id, press.content.as_deref()),
+                }
+            }
+        };
+        match self.intake.answer(id, &person, decision) {
+            Ok(()) => Reaction::Accept,
+            Err(refusal) => refused(refusal),
+        }
+    }
+
+    fn person(&self, press: &Press) -> Person {
+        let name = one_line(press.nick.as_deref().unwrap_or(press.user.shown()), 64);
+        let roles = press.roles.iter().copied().chain(press.guild).collect();
+        Person::User { id: press.user.id, roles, owner: self.identity.owners.contains(&press.user.id), name }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,250 @@
+//! The questions that are open: who may answer them, and what fits. Exactly one decision about each reaches its agent.
+//!
+//! Owns no sending: what became of a question is told through the [`Stage`] of its turn. Pinned by
+//! `tests/dispatch/asks.rs`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::lock;
+use super::question::{OpenQuestion, Settlement, Subject};
+use super::stage::Stage;
+use crate::agent::descriptor::Expands;
+use crate::agent::{Ask, AskKind, Decision, Question};
+use crate::event::Lane;
+use crate::prompt::neutralise;
+use crate::redact::Redactor;
+use crate::turn::Answerer;
+
+/// Most words of a person in one answer, bytes.
+const WORDS: usize = 16 << 10;
+
+/// Somebody who wants to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Person {
+    /// Whoever sits at the terminal: may answer what is asked there, and nothing else.
+    Terminal,
+    /// A Discord user.
+    User {
+        /// The user's id.
+        id: u64,
+        /// The user's roles in the guild, and the guild's own id, which is the role of everyone there.
+        roles: Vec<u64>,
+        /// Whether the user owns the bot's application.
+        owner: bool,
+        /// The name people know.
+        name: String,
+    },
+}
+
+impl Person {
+    fn name(&self) -> &str {
+        match self {
+            Self::Terminal => "you",
+            Self::User { name, .. } => name,
+        }
+    }
+
+    fn id(&self) -> u64 {
+        match self {
+            Self::Terminal => 0,
+            Self::User { id, .. } => *id,
+        }
+    }
+}
+
+/// Why an answer was not taken, in words for the person who gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerRefusal {
+    /// Answered already, withdrawn, expired, or of another life of the gateway.
+    #[error("This question is no longer open.")]
+    Gone,
+    /// Neither asked for the turn nor may approve.
+    #[error("This question is not yours to answer: whoever asked, the bot's owner and its approvers may.")]
+    NotYours,
+    /// It is still open for a better answer.
+    #[error("{0}")]
+    Misfit(&'static str),
+}
+
+/// What is known of the turn that asks.
+#[derive(Clone, Debug)]
+pub(super) struct Context {
+    pub(super) lane: Lane,
+    /// The correlation id.
+    pub(super) turn: String,
+    /// Who asked for the turn; none: nobody in Discord.
+    pub(super) asker: Option<u64>,
+    /// What the backend would expand in people's words.
+    pub(super) expands: Vec<Expands>,
+}
+
+struct Entry {
+    context: Context,
+    ask: Ask,
+    shown: OpenQuestion,
+    answerer: Answerer,
+    stage: Arc<Stage>,
+}
+
+/// All open questions.
+pub(super) struct Questions {
+    approvers: Vec<u64>,
+    redactor: Redactor,
+    open: Mutex<HashMap<String, Entry>>,
+}
+
+impl Questions {
+    pub(super) fn new(approvers: Vec<u64>, redactor: Redactor) -> Self {
+        Self { approvers, redactor, open: Mutex::default() }
+    }
+
+    /// Opens a question and returns what people see of it. To be shown after this returned.
+    pub(super) fn open(&self, context: Context, ask: &Ask, answerer: Answerer, stage: &Arc<Stage>) -> OpenQuestion {
+        let mut id = uuid::Uuid::new_v4().simple().to_string();
+        id.truncate(16);
+        let shown = OpenQuestion::of(id.clone(), ask, &self.redactor);
+        tracing::info!(question = id, kind = kind(&ask.kind), "question opened");
+        let entry = Entry { context, ask: ask.clone(), shown: shown.clone(), answerer, stage: Arc::clone(stage) };
+        lock(&self.open).insert(id, entry);
+        shown
+    }
+
+    /// Closes a question without an answer; false when it was not open any more.
+    pub(super) fn close(&self, id: &str) -> bool {
+        // Dropped after the lock is free: that tells the agent.
+        let entry = lock(&self.open).remove(id);
+        entry.is_some()
+    }
+
+    /// Whether a person may answer a question.
+    pub(super) fn may_answer(&self, id: &str, person: &Person) -> Result<(), AnswerRefusal> {
+        let open = lock(&self.open);
+        let entry = open.get(id).ok_or(AnswerRefusal::Gone)?;
+        if self.may(entry, person) {
+            return Ok(());
+        }
+        let Context { lane, turn, .. } = &entry.context;
+        tracing::warn!(question = id, turn, %lane, user = person.id(), name = person.name(), "refused an answer: neither asker nor approver");
+        Err(AnswerRefusal::NotYours)
+    }
+
+    /// Takes a decision: the first that fits wins.
+    pub(super) fn answer(&self, id: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+        self.may_answer(id, person)?;
+        let (entry, decision) = {
+            let mut open = lock(&self.open);
+            let entry = open.get(id).ok_or(AnswerRefusal::Gone)?;
+            let decision = fit(entry, decision).map_err(AnswerRefusal::Misfit)?;
+            let Some(entry) = open.remove(id) else { return Err(AnswerRefusal::Gone) };
+            (entry, decision)
+        };
+        let Context { lane, turn, .. } = &entry.context;
+        tracing::info!(question = id, turn, %lane, user = person.id(), name = person.name(), decision = word(&decision), "question answered");
+        let shown = self.clean(&decision);
+        let by = self.redactor.clean(person.name().to_owned());
+        let mut taken = Err(AnswerRefusal::Gone);
+        // Both at once: with the decision the turn may end, and the reply with it.
+        entry.stage.with(|reply| {
+            if entry.answerer.decide(decision) {
+                reply.settled(id, &Settlement::Answered { by, decision: shown });
+                taken = Ok(());
+            }
+        });
+        taken
+    }
+
+    fn may(&self, entry: &Entry, person: &Person) -> bool {
+        match person {
+            Person::Terminal => entry.context.lane == Lane::Console,
+            Person::User { id, roles, owner, .. } => {
+                *owner || entry.context.asker == Some(*id) || self.approvers.iter().any(|listed| listed == id || roles.contains(listed))
+            }
+        }
+    }
+
+    /// A decision as it may be shown.
+    fn clean(&self, decision: &Decision) -> Decision {
+        let clean = |text: &String| self.redactor.clean(text.clone());
+        match decision {
+            Decision::Deny(words) => Decision::Deny(words.as_ref().map(clean)),
+            Decision::Answers(answers) => {
+                Decision::Answers(answers.iter().map(|(id, values)| (id.clone(), values.iter().map(clean).collect())).collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+/// Returns the decision as the agent gets it, or what is wrong with it.
+fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
+    let own = |text: &str| {
+        let words = neutralise(text.trim(), &entry.context.expands, None);
+        if words.len() > WORDS { Err("That is too long for an answer.") } else { Ok(words) }
+    };
+    match (decision, &entry.ask.kind, &entry.shown.subject) {
+        (Decision::Deny(words), ..) => {
+            let words = words.filter(|words| !words.trim().is_empty()).map(|words| own(&words)).transpose()?;
+            Ok(Decision::Deny(words))
+        }
+        (decision @ (Decision::DenyAndStop | Decision::Dismissed), ..) => Ok(decision),
+        (Decision::Answers(given), AskKind::Questions(asked), Subject::Questions(shown)) => {
+            let answers: Result<_, &str> = asked
+                .iter()
+                .zip(shown)
+                .map(|(asked, shown)| {
+                    let (_, values) = given.iter().find(|(id, _)| *id == asked.id).ok_or("Every question needs an answer.")?;
+                    let values: Result<Vec<String>, &str> = values.iter().map(|value| value_of(asked, shown, value, own)).collect();
+                    let values = values?;
+                    match values.len() {
+                        0 => Err("Every question needs an answer."),
+                        2.. if !asked.many => Err("Only one answer is wanted to this question."),
+                        _ => Ok((asked.id.clone(), values)),
+                    }
+                })
+                .collect();
+            Ok(Decision::Answers(answers?))
+        }
+        (_, AskKind::Questions(_), _) => Err("This is a question: choose or write an answer."),
+        (Decision::Answers(_), ..) => Err("This can only be allowed or denied."),
+        (Decision::AllowAlways, ..) if entry.ask.always_label.is_none() => Err("Allowing it always is not offered here."),
+        (decision, ..) => Ok(decision),
+    }
+}
+
+/// What was chosen is told in the agent's own words, also where people see stars in them.
+fn value_of(
+    asked: &Question,
+    shown: &Question,
+    value: &str,
+    own: impl Fn(&str) -> Result<String, &'static str>,
+) -> Result<String, &'static str> {
+    if let Some(at) = shown.options.iter().position(|option| option == value) {
+        return Ok(asked.options[at].clone());
+    }
+    if !shown.free_text {
+        return Err("Please choose one of the options.");
+    }
+    let words = own(value)?;
+    if words.is_empty() { Err("Every question needs an answer.") } else { Ok(words) }
+}
+
+fn kind(kind: &AskKind) -> &'static str {
+    match kind {
+        AskKind::Permission(_) => "permission",
+        AskKind::PlanApproval(_) => "plan approval",
+        AskKind::Questions(_) => "questions",
+        AskKind::SignIn(_) => "sign-in",
+    }
+}
+
+fn word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::AllowOnce => "allow once",
+        Decision::AllowAlways => "allow always",
+        Decision::Deny(_) => "deny",
+        Decision::DenyAndStop => "deny and stop",
+        Decision::Answers(_) => "answers",
+        Decision::Dismissed => "dismissed",
+    }
+}

@@ -1,0 +1,92 @@
+//! Between a running turn and its reply: events without secrets, questions, and what becomes of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::question::Settlement;
+use super::questions::{Context, Questions};
+use super::reply::{Reply, Unseen};
+use super::{lock, veil::Veil};
+use crate::agent::{Ask, AskKey, EventKind};
+use crate::fold::Transcript;
+use crate::turn::{Answerer, Audience, Settled};
+
+/// The reply of a turn, shared with whoever answers its questions while it runs.
+pub(super) struct Stage(Mutex<Option<Box<dyn Reply>>>);
+
+impl Stage {
+    pub(super) fn new(reply: Box<dyn Reply>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(reply))))
+    }
+
+    /// Tells the reply something, unless it was taken.
+    pub(super) fn with(&self, tell: impl FnOnce(&mut dyn Reply)) {
+        if let Some(reply) = lock(&self.0).as_mut() {
+            tell(&mut **reply);
+        }
+    }
+
+    /// Takes the reply, for its end.
+    pub(super) fn take(&self) -> Option<Box<dyn Reply>> {
+        lock(&self.0).take()
+    }
+}
+
+/// Follows one turn on behalf of its reply. Dropping it closes what is still open.
+pub(super) struct Follower<'a> {
+    pub(super) veil: Veil<'a>,
+    pub(super) stage: Arc<Stage>,
+    pub(super) questions: Arc<Questions>,
+    pub(super) context: Context,
+    /// Ids of the questions asked and not settled.
+    pub(super) asked: HashMap<AskKey, String>,
+}
+
+impl Follower<'_> {
+    /// Shows what is held back, because nothing more comes, or something else comes first.
+    pub(super) fn lift(&mut self, transcript: &Transcript) {
+        self.veil.lift(|event| self.stage.with(|reply| reply.update(event, transcript)));
+    }
+}
+
+impl Audience for Follower<'_> {
+    fn event(&mut self, event: &EventKind, transcript: &Transcript) {
+        self.veil.pass(event, |event| self.stage.with(|reply| reply.update(event, transcript)));
+    }
+
+    fn ask(&mut self, ask: &Ask, answer: Answerer) {
+        let question = self.questions.open(self.context.clone(), ask, answer, &self.stage);
+        if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
+            self.questions.close(&before);
+        }
+        let (questions, id) = (Arc::clone(&self.questions), question.id.clone());
+        let unseen = Unseen::new(move || {
+            if questions.close(&id) {
+                tracing::warn!(question = id, "nobody can see the agent's question; it was dismissed");
+            }
+        });
+        self.stage.with(|reply| reply.ask(&question, unseen));
+    }
+
+    fn settled(&mut self, ask: AskKey, how: Settled) {
+        let Some(id) = self.asked.remove(&ask) else { return };
+        // Otherwise somebody was quicker, and it was told.
+        if self.questions.close(&id) {
+            let how = match how {
+                Settled::Withdrawn => Settlement::Withdrawn,
+                Settled::Expired => Settlement::Expired,
+                Settled::TurnEnded => Settlement::TurnEnded,
+            };
+            tracing::info!(question = id, ?how, "question closed without an answer");
+            self.stage.with(|reply| reply.settled(&id, &how));
+        }
+    }
+}
+
+impl Drop for Follower<'_> {
+    fn drop(&mut self) {
+        for id in self.asked.values() {
+            self.questions.close(id);
+        }
+    }
+}

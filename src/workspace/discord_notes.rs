@@ -1,0 +1,271 @@
+//! `state/discord.md`: up to which message every channel was handled, for catching up after an outage, and where
+//! questions wait for people, for closing them after a restart.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ledger::{Entry, Ledger, Token, code};
+use super::{FileError, blocking};
+
+const HEADING: &str = "# Discord
+
+Up to which message every channel was handled. After an outage Aetheel goes on behind it; a line that is taken out means that
+nothing is caught up with there. Questions of agents that wait for somebody stand here too, so that their buttons can be taken
+away after a restart.
+
+";
+
+/// What is kept of Discord. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct DiscordNotes(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// What was noted since it was last written; none: forgotten. Never locked while files are written.
+    noted: Mutex<HashMap<Key, Option<Item>>>,
+    ledger: Mutex<Ledger<Item>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Key {
+    Channel(u64),
+    Question(String),
+}
+
+#[derive(Clone, Debug)]
+enum Item {
+    /// How far a channel was handled.
+    Seen { channel: u64, message: u64 },
+    /// Where a question waits.
+    Question { id: String, channel: u64, message: u64 },
+}
+
+impl DiscordNotes {
+    /// Reads the file; a missing one is an empty one.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        Ok(Self(Arc::new(Shared { noted: Mutex::default(), ledger: Mutex::new(Ledger::open(path, HEADING)?) })))
+    }
+
+    /// Notes a message as handled. Only in memory, at once; an older one than was noted since the last save changes
+    /// nothing.
+    pub fn note(&self, channel: u64, message: u64) {
+        let mut noted = self.noted();
+        let last = match noted.get(&Key::Channel(channel)) {
+            Some(Some(Item::Seen { message: last, .. })) => message.max(*last),
+            _ => message,
+        };
+        noted.insert(Key::Channel(channel), Some(Item::Seen { channel, message: last }));
+    }
+
+    /// Forgets a channel that is gone.
+    pub fn forget(&self, channel: u64) {
+        self.noted().insert(Key::Channel(channel), None);
+    }
+
+    /// Notes where a question waits. Only in memory, at once.
+    pub fn open_question(&self, id: &str, channel: u64, message: u64) {
+        self.noted().insert(Key::Question(id.to_owned()), Some(Item::Question { id: id.to_owned(), channel, message }));
+    }
+
+    /// Notes that a question is over. Only in memory, at once.
+    pub fn close_question(&self, id: &str) {
+        self.noted().insert(Key::Question(id.to_owned()), None);
+    }
+
+    /// All channels and the last message handled in each, as known now. Reads the file again if somebody changed it.
+    pub async fn seen(&self) -> BTreeMap<u64, u64> {
+        let seen = |item: &Item| if let Item::Seen { channel, message } = item { Some((*channel, *message)) } else { None };
+        self.items().await.iter().filter_map(seen).collect()
+    }
+
+    /// All questions that wait, each with channel and message, as known now. Reads the file again if somebody changed it.
+    pub async fn questions(&self) -> Vec<(String, u64, u64)> {
+        let question = |item: Item| if let Item::Question { id, channel, message } = item { Some((id, channel, message)) } else { None };
+        self.items().await.into_iter().filter_map(question).collect()
+    }
+
+    async fn items(&self) -> Vec<Item> {
+        let notes = self.clone();
+        blocking(move || {
+            let mut ledger = notes.ledger();
+            if let Err(error) = ledger.refresh() {
+                tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
+            }
+            merge(&mut ledger.entries, &notes.noted());
+            ledger.entries.values().cloned().collect()
+        })
+        .await
+    }
+
+    /// Writes what was noted since the last save, all at once; to be called every second or so, and at shutdown.
+    /// Returns whether there was anything to write.
+    ///
+    /// # Errors
+    /// [`FileError`]; what was noted is kept for the next save.
+    pub async fn save(&self) -> Result<bool, FileError> {
+        let notes = self.clone();
+        blocking(move || {
+            let mut ledger = notes.ledger();
+            let noted = std::mem::take(&mut *notes.noted());
+            if noted.is_empty() {
+                return Ok(false);
+            }
+            let saved = ledger.refresh().and_then(|_| {
+                merge(&mut ledger.entries, &noted);
+                ledger.save()
+            });
+            if saved.is_err() {
+                let mut newer = notes.noted();
+                for (key, item) in noted {
+                    newer.entry(key).or_insert(item);
+                }
+            }
+            saved.map(|()| true)
+        })
+        .await
+    }
+
+    /// Lines that could not be read when the file was last read, each with its number. They stay in the file.
+    pub async fn warnings(&self) -> Vec<String> {
+        let notes = self.clone();
+        blocking(move || notes.ledger().warnings.clone()).await
+    }
+
+    fn noted(&self) -> MutexGuard<'_, HashMap<Key, Option<Item>>> {
+        self.0.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger<Item>> {
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn merge(entries: &mut BTreeMap<Key, Item>, noted: &HashMap<Key, Option<Item>>) {
+    for (key, item) in noted {
+        match (entries.get_mut(key), item) {
+            // Somebody may have moved it further by hand.
+            (Some(Item::Seen { message: last, .. }), Some(Item::Seen { message, .. })) => *last = (*last).max(*message),
+            (_, Some(item)) => drop(entries.insert(key.clone(), item.clone())),
+            (_, None) => drop(entries.remove(key)),
+        }
+    }
+}
+
+impl Entry for Item {
+    type Key = Key;
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        let Some(Token::Code(first)) = tokens.first() else { return None };
+        // The file may hold other kinds of lines too.
+        let (kind, name) = first.split_once(':')?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a Discord id"));
+        let codes: Vec<&str> =
+            tokens[1..].iter().filter_map(|token| if let Token::Code(code) = token { Some(code.as_str()) } else { None }).collect();
+        let item = match (kind, codes.as_slice()) {
+            ("channel", [.., last]) => number(name).and_then(|channel| number(last).map(|message| Self::Seen { channel, message })),
+            ("channel", []) => Err("expected: `channel:id` seen to `message id`".to_owned()),
+            ("question", [place, message]) => {
+                let channel = place.strip_prefix("channel:").ok_or_else(|| format!("`{place}` is not a channel"));
+                channel
+                    .and_then(number)
+                    .and_then(|channel| number(message).map(|message| Self::Question { id: name.to_owned(), channel, message }))
+            }
+            ("question", _) => Err("expected: `question:id` open in `channel:id` at `message id`".to_owned()),
+            _ => return None,
+        };
+        Some(item)
+    }
+
+    fn key(&self) -> Key {
+        match self {
+            Self::Seen { channel, .. } => Key::Channel(*channel),
+            Self::Question { id, .. } => Key::Question(id.clone()),
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Seen { channel, message } => format!("{} seen to {}", code(&format!("channel:{channel}")), code(&message.to_string())),
+            Self::Question { id, channel, message } => {
+                let (question, channel) = (code(&format!("question:{id}")), code(&format!("channel:{channel}")));
+                format!("{question} open in {channel} at {}", code(&message.to_string()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_noted_is_written_at_once_and_found_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("discord.md");
+        let seen = DiscordNotes::open(&path).unwrap();
+        assert!(!seen.save().await.unwrap() && !path.exists(), "nothing to write");
+        for (channel, message) in [(1, 10), (2, 20), (1, 12), (1, 11), (3, 30)] {
+            seen.note(channel, message);
+        }
+        seen.forget(3);
+        let expected = BTreeMap::from([(1, 12), (2, 20)]);
+        assert_eq!(seen.seen().await, expected, "before it is written");
+        assert!(seen.save().await.unwrap() && !seen.save().await.unwrap());
+        assert_eq!(DiscordNotes::open(&path).unwrap().seen().await, expected);
+    }
+
+    #[tokio::test]
+    async fn a_hand_mended_file_counts_and_its_other_lines_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("discord.md");
+        let text = "# Mine\n\n- `channel:1` seen to `10`\n- `channel:x` seen to `1`\n- `weather:9` fine\n- `channel:2` seen to `20`\n";
+        std::fs::write(&path, text).unwrap();
+        let seen = DiscordNotes::open(&path).unwrap();
+        let warnings = seen.warnings().await;
+        assert!(warnings.len() == 1 && warnings[0].contains("line 4") && warnings[0].contains("`x`"), "{warnings:?}");
+        std::fs::write(&path, text.replace("`10`", "`5`")).unwrap();
+        seen.note(2, 21);
+        assert_eq!(seen.seen().await, BTreeMap::from([(1, 5), (2, 21)]));
+        seen.save().await.unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text.replace("`10`", "`5`").replace("`20`", "`21`"));
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_written_is_written_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state").join("discord.md");
+        let seen = DiscordNotes::open(&path).unwrap();
+        seen.note(1, 10);
+        let error = seen.save().await.unwrap_err().to_string();
+        assert!(error.contains("discord.md"), "{error}");
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        assert!(seen.save().await.unwrap());
+        assert!(std::fs::read_to_string(&path).unwrap().contains("`channel:1` seen to `10`"));
+    }
+
+    #[tokio::test]
+    async fn open_questions_stand_beside_the_channels_until_they_are_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("discord.md");
+        let notes = DiscordNotes::open(&path).unwrap();
+        notes.note(1, 10);
+        notes.open_question("0a1b", 1, 11);
+        notes.open_question("0a1c", 2, 12);
+        notes.close_question("0a1c");
+        notes.save().await.unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("- `question:0a1b` open in `channel:1` at `11`\n") && !text.contains("0a1c"), "{text}");
+        let later = DiscordNotes::open(&path).unwrap();
+        assert_eq!(later.questions().await, [("0a1b".to_owned(), 1, 11)]);
+        assert_eq!(later.seen().await, BTreeMap::from([(1, 10)]));
+        later.close_question("0a1b");
+        later.save().await.unwrap();
+        assert!(!std::fs::read_to_string(&path).unwrap().contains("`question:"));
+        assert_eq!(later.warnings().await, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,330 @@
+//! Questions of agents in Discord: buttons, menus and windows, who may use them, and what stays on the screen.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use aetheel::agent::{Decision, Question};
+use aetheel::discord::{Posted, Windows};
+use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Person, Settlement, Subject};
+use aetheel::event::{Lane, Origin};
+
+use super::desk::{Bot, Turn, answer};
+use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, Message, OWNER, ROLE};
+
+fn permission(always: Option<&str>) -> OpenQuestion {
+    let about = Some(Excerpt { language: "sh", text: "make -j2".to_owned() });
+    OpenQuestion {
+        id: "0123456789abcdef".to_owned(),
+        title: "Run the build?".to_owned(),
+        subject: Subject::Permission { tool: "Bash".to_owned(), about },
+        always: always.map(str::to_owned),
+    }
+}
+
+fn questions(list: Vec<Question>) -> OpenQuestion {
+    OpenQuestion { subject: Subject::Questions(list), ..permission(None) }
+}
+
+fn which(id: &str, options: &[&str], many: bool, free_text: bool) -> Question {
+    let options = options.iter().map(|option| (*option).to_owned()).collect();
+    Question { id: id.to_owned(), text: format!("Which {id}?"), options, many, free_text }
+}
+
+/// A turn that asked, and the message with the buttons.
+async fn asked(local: &LocalDiscord, question: &OpenQuestion) -> (Bot, Turn, Message) {
+    let bot = Bot::start(local).await;
+    local.mention(CHANNEL, ANN, "go");
+    let mut turn = bot.turn(local, "go").await;
+    turn.ask(question);
+    let message = with_buttons(local).await;
+    (bot, turn, message)
+}
+
+async fn with_buttons(local: &LocalDiscord) -> Message {
+    local.wait_for("a question", |local| local.messages(CHANNEL).into_iter().find(|message| !local.buttons(message.id).is_empty())).await
+}
+
+async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, Person, Decision) {
+    local.wait_for("a decision", |_| bot.office.decisions.lock().unwrap().pop()).await
+}
+
+async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
+    local.wait_for("the acknowledgement", |local| local.interaction(interaction).acknowledged).await.1
+}
+
+fn answered(decision: Decision) -> Settlement {
+    Settlement::Answered { by: "ann".to_owned(), decision }
+}
+
+#[tokio::test]
+async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "go");
+    let mut turn = bot.turn(&local, "go").await;
+    turn.say("I will build it.");
+    let question = permission(Some("Always for make"));
+    turn.ask(&question);
+    let message = with_buttons(&local).await;
+    let texts = local.texts(CHANNEL);
+    assert_eq!(texts, ["I will build it.", "🔐 **Run the build?**\n-# Bash\n```sh\nmake -j2\n```"]);
+    assert_eq!(local.buttons(message.id), ["Allow", "Always for make", "Deny", "Deny and say why…", "Deny and stop"]);
+    let posted = Posted { id: question.id.clone(), channel: CHANNEL, message: message.id };
+    local.wait_for("the book", |_| (*bot.office.book.lock().unwrap() == [posted.clone()]).then_some(())).await;
+    let typed = local.typing(CHANNEL).len();
+    assert!(typed > 0 && local.typing(CHANNEL).iter().all(|at| *at < message.created));
+
+    let press = local.press(message.id, ANN, "Allow");
+    let (id, person, decision) = decision(&local, &bot).await;
+    assert_eq!((id, decision), (question.id.clone(), Decision::AllowOnce));
+    assert_eq!(person, Person::User { id: ANN, roles: vec![ROLE, GUILD], owner: false, name: "ann".to_owned() });
+    assert_eq!(acknowledged(&local, press).await, 6);
+    turn.settled(&question.id, &answered(Decision::AllowOnce));
+    let over = local.wait_for_message(CHANNEL, |text| text.ends_with("```\n-# ✅ Allowed by ann")).await;
+    assert_eq!((over.id, local.buttons(over.id).len()), (message.id, 0));
+    local.wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(())).await;
+    local.wait_for("typing again", |local| (local.typing(CHANNEL).len() > typed).then_some(())).await;
+    turn.done("I will build it. Done.").await;
+    assert_eq!(local.texts(CHANNEL)[0], "I will build it. Done.");
+}
+
+#[tokio::test]
+async fn every_button_is_its_decision_and_words_come_from_a_window() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, message) = asked(&local, &permission(Some("Always"))).await;
+    for (label, expected) in [
+        ("Allow", Decision::AllowOnce),
+        ("Always", Decision::AllowAlways),
+        ("Deny", Decision::Deny(None)),
+        ("Deny and stop", Decision::DenyAndStop),
+    ] {
+        local.press(message.id, ANN, label);
+        assert_eq!(decision(&local, &bot).await.2, expected, "{label}");
+    }
+    let press = local.press(message.id, ANN, "Deny and say why…");
+    assert_eq!(acknowledged(&local, press).await, 9);
+    let filled = local.fill(press, ANN, "use ninja").await;
+    assert_eq!(decision(&local, &bot).await.2, Decision::Deny(Some("use ninja".to_owned())));
+    assert_eq!(acknowledged(&local, filled).await, 6);
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn the_owner_and_people_in_direct_messages_are_known() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, message) = asked(&local, &permission(None)).await;
+    local.press(message.id, OWNER, "Allow");
+    let (_, person, _) = decision(&local, &bot).await;
+    assert_eq!(person, Person::User { id: OWNER, roles: vec![GUILD], owner: true, name: "olga".to_owned() });
+    turn.done("so").await;
+    local.say(DIRECT, ANN, "in private");
+    let mut turn = bot.turn(&local, "in private").await;
+    turn.ask(&permission(None));
+    let message = local.wait_for_message(DIRECT, |text| text.contains("Run the build?")).await;
+    local.press(message.id, ANN, "Deny");
+    let (_, person, _) = decision(&local, &bot).await;
+    assert_eq!(person, Person::User { id: ANN, roles: vec![], owner: false, name: "ann".to_owned() });
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn who_may_not_answer_is_told_so_alone_and_gets_no_window() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, message) = asked(&local, &permission(None)).await;
+    for (label, refusal) in [
+        ("Allow", AnswerRefusal::NotYours),
+        ("Deny and say why…", AnswerRefusal::NotYours),
+        ("Deny", AnswerRefusal::Misfit("Not like that.")),
+    ] {
+        *bot.office.refused_answer.lock().unwrap() = Some(refusal);
+        let press = local.press(message.id, BOB, label);
+        assert_eq!(acknowledged(&local, press).await, 4, "{label}");
+        let word = local.interaction(press).original.unwrap();
+        let word = local.messages(CHANNEL).into_iter().find(|message| message.id == word).unwrap();
+        assert_eq!((word.content, word.ephemeral), (refusal.to_string(), true));
+    }
+    assert_eq!(local.buttons(message.id).len(), 4, "it is still open");
+    assert!(bot.office.decisions.lock().unwrap().is_empty());
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn several_questions_are_asked_one_after_the_other_in_one_message() {
+    let local = LocalDiscord::start().await;
+    let list = vec![
+        which("colour", &["red", "green"], false, false),
+        which("letters", &["a", "b", "c", "d", "e"], true, false),
+        which("number", &[], false, true),
+    ];
+    let (bot, mut turn, message) = asked(&local, &questions(list)).await;
+    let shows = |number: u8| {
+        let wanted = format!("({number} of 3)");
+        local.wait_for_message(CHANNEL, move |text| text.contains(&wanted))
+    };
+    assert_eq!(shows(1).await.content, "❓ **Run the build?** (1 of 3)\nWhich colour?");
+    assert_eq!(local.buttons(message.id), ["red", "green", "Decline", "Decline and stop"]);
+    let old = local.button(message.id, "red").unwrap();
+    let press = local.press(message.id, ANN, "green");
+    assert_eq!(acknowledged(&local, press).await, 7);
+    shows(2).await;
+    // A second click on what is no longer there changes nothing.
+    let late = local.press_id(message.id, ANN, &old);
+    assert_eq!(acknowledged(&local, late).await, 7);
+    local.choose(message.id, ANN, &["b", "d"]);
+    shows(3).await;
+    let press = local.press(message.id, ANN, "Write an answer…");
+    local.fill(press, ANN, "twelve").await;
+    let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+    let answers = Decision::Answers(vec![
+        ("colour".to_owned(), owned(&["green"])),
+        ("letters".to_owned(), owned(&["b", "d"])),
+        ("number".to_owned(), owned(&["twelve"])),
+    ]);
+    assert_eq!(decision(&local, &bot).await.2, answers);
+    turn.settled("0123456789abcdef", &answered(answers));
+    local.wait_for_message(CHANNEL, |text| text.ends_with("-# 💬 Answered by ann: green · b, d · twelve")).await;
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn a_plan_is_shown_whole_and_an_address_to_sign_in_is_a_link() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "go");
+    let mut turn = bot.turn(&local, "go").await;
+    let plan: String = (0..120).map(|number| format!("{number}. Do the thing with the number {number}\n")).collect();
+    turn.ask(&OpenQuestion { id: "a".to_owned(), subject: Subject::Plan(plan.clone()), ..permission(None) });
+    let message = with_buttons(&local).await;
+    let shown = local.texts(CHANNEL);
+    assert!(shown.len() >= 3 && shown.last() == Some(&message.content), "the buttons are below the last piece: {shown:#?}");
+    assert!((0..120).all(|number| shown.concat().contains(&format!("number {number}"))));
+    turn.settled("a", &answered(Decision::AllowOnce));
+    local.wait_for_message(CHANNEL, |text| text.contains("Allowed by ann")).await;
+    let address = "https://example.com/device?code=AB-12";
+    turn.ask(&OpenQuestion { id: "b".to_owned(), subject: Subject::SignIn(address.to_owned()), ..permission(None) });
+    let message = local.wait_for_message(CHANNEL, |text| text.contains(address)).await;
+    assert_eq!(local.buttons(message.id), ["Sign in", "Done", "Cancel"]);
+    local.press(message.id, ANN, "Done");
+    assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn what_is_over_without_an_answer_says_so_and_a_late_click_changes_nothing() {
+    for (how, says) in [
+        (Settlement::Expired, "⌛ Nobody answered in time"),
+        (Settlement::Withdrawn, "⏹️ The agent no longer asks"),
+        (Settlement::TurnEnded, "⏹️ No longer open: the turn is over"),
+    ] {
+        let local = LocalDiscord::start().await;
+        let question = permission(None);
+        let (bot, mut turn, message) = asked(&local, &question).await;
+        let old = local.button(message.id, "Allow").unwrap();
+        turn.settled(&question.id, &how);
+        turn.done("The end.").await;
+        let over = local.wait_for_message(CHANNEL, |text| text.contains(says)).await;
+        assert!(local.buttons(over.id).is_empty() && bot.office.book.lock().unwrap().is_empty());
+        *bot.office.refused_answer.lock().unwrap() = Some(AnswerRefusal::Gone);
+        let press = local.press_id(message.id, ANN, &old);
+        assert_eq!(acknowledged(&local, press).await, 7);
+        let word = local.wait_for_message(CHANNEL, |text| text == "This question is no longer open.").await;
+        assert!(word.ephemeral);
+        let after = local.messages(CHANNEL).into_iter().find(|found| found.id == message.id).unwrap();
+        assert_eq!(after.content, over.content, "what became of it still stands there");
+    }
+}
+
+#[tokio::test]
+async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, first) = asked(&local, &permission(None)).await;
+    // Killed: nobody has the chance to close anything.
+    let office = Arc::clone(&bot.office);
+    drop(bot.listening);
+    std::mem::forget(turn);
+    local.wait_for("the end of the first bot", |local| (local.connections() == 0).then_some(())).await;
+    let gone = Posted { id: "b".to_owned(), channel: CHANNEL, message: local.say(CHANNEL, ANN, "not a question") };
+    local.delete(gone.message);
+    office.book.lock().unwrap().push(gone);
+    let old = local.button(first.id, "Allow").unwrap();
+    let again = Bot::try_start(&local, Windows::default(), office).await.unwrap();
+    let closed = local.wait_for_message(CHANNEL, |text| text.ends_with("⏹️ No longer open: the gateway was restarted.")).await;
+    assert!(closed.id == first.id && closed.content.contains("make -j2") && local.buttons(first.id).is_empty());
+    local.wait_for("the closed book", |_| again.office.book.lock().unwrap().is_empty().then_some(())).await;
+    *again.office.refused_answer.lock().unwrap() = Some(AnswerRefusal::Gone);
+    let press = local.press_id(first.id, ANN, &old);
+    assert_eq!(acknowledged(&local, press).await, 7);
+    local.wait_for_message(CHANNEL, |text| text == "This question is no longer open.").await;
+    // Also where nothing was kept of it.
+    local.mention(CHANNEL, ANN, "more");
+    let mut turn = again.turn(&local, "more").await;
+    turn.ask(&permission(None));
+    let second = with_buttons(&local).await;
+    let press = local.press_id(second.id, ANN, "ask:fedcba9876543210:allow");
+    assert_eq!(acknowledged(&local, press).await, 7);
+    let shown = local.wait_for_message(CHANNEL, |text| text.ends_with("⏹️ No longer open.")).await;
+    assert!(shown.id == second.id && local.buttons(second.id).is_empty());
+    let strange = local.press_id(second.id, ANN, "page:2");
+    assert_eq!(acknowledged(&local, strange).await, 4);
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_posted_is_dismissed() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "go");
+    let mut turn = bot.turn(&local, "go").await;
+    local.faults().next("POST", "/messages", Fault::Refuse(403, 50013), 1);
+    let dismissed = turn.ask(&permission(None));
+    local.wait_for("the dismissal", |_| dismissed.load(Ordering::SeqCst).then_some(())).await;
+    assert!(bot.office.book.lock().unwrap().is_empty());
+    turn.done("Then not.").await;
+    assert_eq!(local.texts(CHANNEL), ["Then not."]);
+}
+
+#[tokio::test]
+async fn a_question_whose_channel_nobody_has_is_dismissed() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "go");
+    let mut event = bot.event(&local, "go").await;
+    (event.lane, event.origin) = (Lane::Heartbeat("tidy".to_owned()), Origin::Internal);
+    let mut turn = Turn::of(&bot, &event);
+    assert!(turn.ask(&permission(None)).load(Ordering::SeqCst));
+    assert!(turn.finish(answer("so")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_turn_that_vanishes_leaves_no_buttons_behind() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, message) = asked(&local, &permission(None)).await;
+    drop(turn);
+    local.wait_for("closed buttons", |local| local.buttons(message.id).is_empty().then_some(())).await;
+    local.wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_message_for_the_running_turn_is_handed_on_and_its_fate_told() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.slash(CHANNEL, ANN, "steer", Some(" not that way "));
+    local.wait_for_message(CHANNEL, |text| text == "Passed on.").await;
+    let steered = bot.office.steered.lock().unwrap()[0].clone();
+    assert_eq!((steered.prompt.as_str(), steered.lane, steered.asker), ("not that way", Lane::Channel(CHANNEL), Some(ANN)));
+    assert!(bot.office.prompts().is_empty());
+}
+
+#[tokio::test]
+async fn a_press_is_acknowledged_in_time_while_discord_is_slow_with_everything_else() {
+    let local = LocalDiscord::start().await;
+    let (bot, turn, message) = asked(&local, &permission(None)).await;
+    local.faults().next("POST", "/typing", Fault::Slow(Duration::from_secs(10)), 100);
+    local.faults().next("PATCH", "/messages", Fault::Slow(Duration::from_secs(10)), 1);
+    let press = local.press(message.id, ANN, "Allow");
+    let (at, kind) = local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
+    assert!(kind == 6 && at - local.interaction(press).used < Duration::from_secs(2));
+    assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
+    turn.done("so").await;
+}

@@ -1,0 +1,269 @@
+//! Questions of agents: who may answer, that one decision reaches the agent, and that none stays open.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use aetheel::agent::{Action, Ask, AskKind, Chunk, Command, Decision, EventKind, Exit, Input, Question, ToolStart, Write};
+use aetheel::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
+use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
+use aetheel::turn::ProcessCommand;
+
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, event, message, plain};
+
+const ANN: u64 = 4;
+const BOB: u64 = 5;
+const CREW: u64 = 50;
+
+fn user(id: u64) -> Person {
+    Person::User { id, roles: vec![], owner: false, name: format!("user {id}") }
+}
+
+/// What the guest asks at the line `ask WHAT`.
+fn ask(what: &str) -> Ask {
+    let kind = match what {
+        "plan" => AskKind::PlanApproval("1. look\n2. leap".to_owned()),
+        "questions" => AskKind::Questions(vec![
+            Question {
+                id: "a".into(),
+                text: "Which?".into(),
+                options: vec!["sk-canary-1".into(), "tea".into()],
+                many: false,
+                free_text: false,
+            },
+            Question { id: "b".into(), text: "Why?".into(), options: vec![], many: false, free_text: false },
+        ]),
+        "sign-in" => AskKind::SignIn("https://example.com/device".to_owned()),
+        command => AskKind::Permission(ToolStart {
+            id: "t".into(),
+            parent: None,
+            kind: "bash".into(),
+            native_name: "Bash".into(),
+            title: "run".into(),
+            target: Some(command.to_owned()),
+            input: "{}".into(),
+        }),
+    };
+    Ask { ask: 9, session: 1, turn: 1, title: format!("May I {what}?"), kind, always_label: (what == "make").then(|| "Always make".into()) }
+}
+
+/// `plain`, and asks at `ask WHAT` and `ask-again WHAT`; tells the agent every decision as a line.
+fn asking() -> Understanding {
+    let usual = plain();
+    Arc::new(move |state, input| match input {
+        Input::Line(line) if line.text.starts_with("ask ") => Ok(vec![Action::Ask(ask(&line.text[4..]))]),
+        Input::Line(line) if line.text == "withdraw" => Ok(vec![Action::AskWithdrawn(9)]),
+        Input::Command(Command::Answer(answer)) => {
+            let told = serde_json::to_string(&answer.decision).unwrap();
+            Ok(vec![event(EventKind::Notice(told.clone())), Action::Write(Write { proc: 1, body: vec![Chunk::Text(format!("{told}\n"))] })])
+        }
+        _ => usual(state, input),
+    })
+}
+
+fn wishes() -> Wishes {
+    Wishes { understanding: asking(), approvers: vec![CREW], secret: Some("sk-canary-1".to_owned()), ..Wishes::default() }
+}
+
+/// Asks what the prompt says and ends its turn once it was answered.
+fn obedient() -> Arc<ScriptedLauncher> {
+    ScriptedLauncher::new(|mut agent: Agent| async move {
+        let what = agent.prompt.split(": ").last().unwrap().to_owned();
+        agent.say(&["text before ", &format!("ask {what}")]).await;
+        while let Some(command) = agent.commands.recv().await {
+            match command {
+                ProcessCommand::Write(bytes) => {
+                    let told = String::from_utf8(bytes).unwrap();
+                    agent.say(&[&format!("text {}", told.trim()), "done"]).await;
+                    return agent.exit(Exit::Code(0), "").await;
+                }
+                ProcessCommand::Stop { .. } => return agent.exit(Exit::Code(130), "").await,
+                ProcessCommand::CloseStdin => {}
+            }
+        }
+    })
+}
+
+/// A turn of Ann's that waits for an answer.
+async fn asked(what: &str) -> (Desk, OpenQuestion) {
+    let desk = Desk::new(obedient(), wishes()).await;
+    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, what) }).unwrap();
+    let question = desk.collected.questions(1).await.remove(0);
+    (desk, question)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
+    let pairs = |values: &[(&str, &str)]| {
+        Decision::Answers(values.iter().map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()])).collect())
+    };
+    let words = "because";
+    for (what, given, got) in [
+        ("ls", Decision::AllowOnce, Decision::AllowOnce),
+        ("make", Decision::AllowAlways, Decision::AllowAlways),
+        ("ls", Decision::Deny(None), Decision::Deny(None)),
+        ("ls", Decision::Deny(Some(" ".into())), Decision::Deny(None)),
+        ("plan", Decision::Deny(Some(words.into())), Decision::Deny(Some(words.into()))),
+        ("ls", Decision::DenyAndStop, Decision::DenyAndStop),
+        ("sign-in", Decision::AllowOnce, Decision::AllowOnce),
+        // Chosen by what people see, told as the agent wrote it.
+        ("questions", pairs(&[("b", "/why not"), ("a", "***")]), pairs(&[("a", "sk-canary-1"), ("b", "\u{200b}/why not")])),
+    ] {
+        let (desk, question) = asked(what).await;
+        assert!(question.title.contains(what), "{question:?}");
+        desk.dispatcher.answer(&question.id, &user(ANN), given).unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
+        let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
+        let told = serde_json::to_string(&got).unwrap().replace("sk-canary-1", "***");
+        assert_eq!(notice, told, "{what}");
+        let settled = desk.collected.settled(1).await;
+        assert!(matches!(&settled[..], [(id, Settlement::Answered { by, .. })] if *id == question.id && by == "user 4"), "{settled:?}");
+        assert!(!format!("{settled:?}").contains("canary"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
+    let owner = Person::User { id: BOB, roles: vec![], owner: true, name: "bob".into() };
+    let crew = Person::User { id: BOB, roles: vec![1, CREW], owner: false, name: "bob".into() };
+    for (person, may) in [(user(ANN), true), (owner, true), (crew, true), (user(CREW), true), (user(BOB), false), (Person::Terminal, false)]
+    {
+        let (desk, question) = asked("ls").await;
+        let expected = if may { Ok(()) } else { Err(AnswerRefusal::NotYours) };
+        assert_eq!(desk.dispatcher.may_answer(&question.id, &person), expected, "{person:?}");
+        assert_eq!(desk.dispatcher.answer(&question.id, &person, Decision::AllowOnce), expected, "{person:?}");
+        if !may {
+            // Still open, and the refusal told nobody anything.
+            desk.dispatcher.answer(&question.id, &user(ANN), Decision::Deny(None)).unwrap();
+        }
+        desk.collected.answers(1).await;
+        assert_eq!(desk.collected.settled(1).await.len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_asked_for_is_for_the_owner_and_approvers_and_the_terminal_has_its_own() {
+    let desk = Desk::new(obedient(), wishes()).await;
+    let submit = |lane, prompt: &str| {
+        let event =
+            NewEvent { kind: Asked::Heartbeat, lane, origin: Origin::Internal, author: None, asker: None, prompt: prompt.to_owned() };
+        desk.dispatcher.submit(event).unwrap();
+    };
+    submit(Lane::Heartbeat("tidy".to_owned()), "ls");
+    let question = desk.collected.questions(1).await.remove(0);
+    for person in [user(ANN), Person::Terminal] {
+        assert_eq!(desk.dispatcher.answer(&question.id, &person, Decision::AllowOnce), Err(AnswerRefusal::NotYours));
+    }
+    desk.dispatcher.answer(&question.id, &user(CREW), Decision::AllowOnce).unwrap();
+    submit(Lane::Console, "ls");
+    let question = desk.collected.questions(2).await.remove(1);
+    desk.dispatcher.answer(&question.id, &Person::Terminal, Decision::AllowOnce).unwrap();
+    desk.collected.answers(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_decisions_at_once_exactly_one_wins() {
+    let (desk, question) = asked("ls").await;
+    let tries: Vec<_> = (0..16)
+        .map(|number| {
+            let (dispatcher, id) = (desk.dispatcher.clone(), question.id.clone());
+            let decision = if number % 2 == 0 { Decision::AllowOnce } else { Decision::Deny(None) };
+            tokio::task::spawn_blocking(move || dispatcher.answer(&id, &user(ANN), decision.clone()).map(|()| decision))
+        })
+        .collect();
+    let mut won = Vec::new();
+    for one in tries {
+        match one.await.unwrap() {
+            Ok(decision) => won.push(decision),
+            Err(refusal) => assert_eq!(refusal, AnswerRefusal::Gone),
+        }
+    }
+    assert_eq!(won.len(), 1);
+    let answers = desk.collected.answers(1).await;
+    assert_eq!(answers[0].1.notices, [serde_json::to_string(&won[0]).unwrap()]);
+    assert_eq!(desk.dispatcher.answer("0123456789abcdef", &user(ANN), Decision::AllowOnce), Err(AnswerRefusal::Gone));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_does_not_fit_leaves_the_question_open() {
+    let answers = |values: &[(&str, &[&str])]| {
+        let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
+        Decision::Answers(values.iter().map(|(id, given)| ((*id).to_owned(), owned(given))).collect())
+    };
+    let long = "x".repeat(20 << 10);
+    for (what, misfits) in [
+        ("ls", vec![Decision::AllowAlways, answers(&[]), Decision::Deny(Some(long.clone()))]),
+        ("plan", vec![Decision::AllowAlways]),
+        ("sign-in", vec![Decision::AllowAlways]),
+        (
+            "questions",
+            vec![
+                Decision::AllowOnce,
+                answers(&[("a", &["tea"])]),
+                answers(&[("a", &["coffee"]), ("b", &["so"])]),
+                answers(&[("a", &["tea", "***"]), ("b", &["so"])]),
+                answers(&[("a", &["tea"]), ("b", &[" "])]),
+                answers(&[("a", &["tea"]), ("b", &[])]),
+            ],
+        ),
+    ] {
+        let (desk, question) = asked(what).await;
+        for misfit in misfits {
+            let refusal = desk.dispatcher.answer(&question.id, &user(ANN), misfit.clone()).unwrap_err();
+            assert!(matches!(refusal, AnswerRefusal::Misfit(_)), "{what}: {misfit:?}");
+        }
+        desk.dispatcher.answer(&question.id, &user(ANN), Decision::Deny(None)).unwrap();
+        desk.collected.answers(1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stop_ends_a_turn_that_waits_and_its_question_with_it() {
+    let (desk, question) = asked("ls").await;
+    assert!(desk.dispatcher.stop(&Lane::Channel(7)));
+    let answer = desk.collected.answers(1).await.remove(0).1;
+    assert!(answer.failure.unwrap().contains("stopped"));
+    assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), Settlement::TurnEnded)]);
+    assert_eq!(desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce), Err(AnswerRefusal::Gone));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
+    for (last, how) in [("done", Settlement::TurnEnded), ("withdraw", Settlement::Withdrawn)] {
+        let (say, said) = tokio::sync::watch::channel(false);
+        let launcher = ScriptedLauncher::new(move |agent: Agent| {
+            let mut said = said.clone();
+            async move {
+                agent.say(&["ask ls"]).await;
+                said.wait_for(|now| *now).await.unwrap();
+                agent.say(&[last, "text so", "done"]).await;
+                agent.exit(Exit::Code(0), "").await;
+            }
+        });
+        let desk = Desk::new(launcher, wishes()).await;
+        desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
+        let question = desk.collected.questions(1).await.remove(0);
+        say.send(true).unwrap();
+        assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), how)]);
+        assert_eq!(desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce), Err(AnswerRefusal::Gone));
+        assert_eq!(desk.collected.answers(1).await[0].1.failure, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_nobody_can_see_is_dismissed() {
+    let desk = Desk::new(obedient(), wishes()).await;
+    desk.collected.blind.store(true, Ordering::SeqCst);
+    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(30), desk.collected.answers(1)).await.unwrap().remove(0).1;
+    assert_eq!(answer.notices, ["\"dismissed\""]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_is_shown_after_what_was_said_and_without_secrets() {
+    let (desk, question) = asked("curl -H sk-canary-1").await;
+    let Subject::Permission { about: Some(about), .. } = &question.subject else { panic!("{question:?}") };
+    assert_eq!((about.text.as_str(), question.title.as_str()), ("curl -H ***", "May I curl -H ***?"));
+    assert!(matches!(&desk.collected.shown.lock().unwrap()[..], [EventKind::Text(text)] if text.text == "before "));
+    desk.dispatcher.answer(&question.id, &user(ANN), Decision::DenyAndStop).unwrap();
+    desk.collected.answers(1).await;
+}

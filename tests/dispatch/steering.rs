@@ -1,0 +1,102 @@
+//! Messages for a running turn: they reach it, or become the next prompt, and whoever wrote learns which.
+
+use std::sync::Arc;
+
+use aetheel::agent::{Action, Chunk, Command, DeliveryWish, Exit, Input, Part, SteerOutcome, Steered as Report, Write};
+use aetheel::dispatch::Steered;
+use aetheel::event::NewEvent;
+use aetheel::turn::ProcessCommand;
+
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain};
+
+/// `plain`, and reports this outcome of every steered message, which it passes on to the agent.
+fn steerable(outcome: Option<SteerOutcome>) -> Understanding {
+    let usual = plain();
+    Arc::new(move |state, input| match input {
+        Input::Command(Command::Steer(steer)) => {
+            assert_eq!(steer.delivery, DeliveryWish::Steer);
+            let [Part::Text(text)] = &steer.parts[..] else { panic!("{:?}", steer.parts) };
+            let write = Action::Write(Write { proc: 1, body: vec![Chunk::Text(text.clone())] });
+            let report = outcome.map(|outcome| Action::Steered(Report { message: steer.message, outcome }));
+            Ok(report.into_iter().chain([write]).collect())
+        }
+        _ => usual(state, input),
+    })
+}
+
+/// Says what it is told and ends with it; prompts after the first are answered at once.
+fn listening() -> Arc<ScriptedLauncher> {
+    ScriptedLauncher::new(|mut agent: Agent| async move {
+        if agent.prompt.contains("first") {
+            agent.say(&["text working"]).await;
+            if let Some(ProcessCommand::Write(bytes)) = agent.commands.recv().await {
+                agent.say(&[&format!("text , heard {}", String::from_utf8(bytes).unwrap())]).await;
+            }
+        } else {
+            agent.say(&["text next"]).await;
+        }
+        agent.say(&["done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    })
+}
+
+async fn working(understanding: Understanding, feature: Option<&'static str>) -> Desk {
+    let desk = Desk::new(listening(), Wishes { understanding, feature, ..Wishes::default() }).await;
+    desk.ask(7, "first");
+    let shown = || !desk.collected.shown.lock().unwrap().is_empty();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !shown() {
+        assert!(std::time::Instant::now() < deadline, "the turn shows nothing");
+        tokio::task::yield_now().await;
+    }
+    desk
+}
+
+fn note(text: &str) -> NewEvent {
+    NewEvent { author: Some("ann".to_owned()), ..message(7, text) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_reaches_the_running_turn_inert_and_with_its_author() {
+    for (outcome, told) in
+        [(SteerOutcome::Injected, Steered::Injected), (SteerOutcome::Queued, Steered::Queued), (SteerOutcome::Dropped, Steered::Dropped)]
+    {
+        let desk = working(steerable(Some(outcome)), Some("steer")).await;
+        assert_eq!(desk.dispatcher.steer(note("/not that way")).await, Ok(told));
+        assert!(told.told().is_some() && !told.is_prompt());
+        let answer = desk.collected.answers(1).await.remove(0).1;
+        assert_eq!(answer.text, "working, heard [ann]: /not that way");
+        desk.dispatcher.idle().await;
+        assert_eq!(desk.launcher.prompts().len(), 1, "{outcome:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
+    for (outcome, feature, told) in [
+        (Some(SteerOutcome::NotNow), Some("steer"), Steered::NotNow),
+        // The turn ends without a word about it.
+        (None, Some("steer"), Steered::NotNow),
+        (None, None, Steered::Unsupported),
+    ] {
+        let desk = working(steerable(outcome), feature).await;
+        assert_eq!(desk.dispatcher.steer(note("and then")).await, Ok(told), "{outcome:?}");
+        assert!(told.told().is_some() && told.is_prompt());
+        if feature.is_none() {
+            assert!(desk.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
+            continue;
+        }
+        let answers = desk.collected.answers(2).await;
+        assert_eq!((answers[1].0.prompt.as_str(), answers[1].1.text.as_str()), ("and then", "next"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_runs_a_message_is_a_prompt() {
+    let desk = Desk::new(listening(), Wishes { feature: Some("steer"), ..Wishes::default() }).await;
+    assert_eq!(desk.dispatcher.steer(note("hello")).await, Ok(Steered::Prompt));
+    assert_eq!(Steered::Prompt.told(), None);
+    assert_eq!(desk.collected.answers(1).await[0].1.text, "next");
+    let long = desk.dispatcher.steer(note(&"x".repeat(300 << 10))).await.unwrap_err().to_string();
+    assert!(long.contains("too long"), "{long}");
+}
