@@ -50,6 +50,16 @@ const fn column(
 }
 
 impl Backend {
+    /// Codex 0.169.0 has its tool for questions in plan mode only.
+    pub fn asks_while_planning_only(&self) -> bool {
+        self.component == "codex"
+    }
+
+    /// Whether the model reads why something was denied; the others' answers have no room for words.
+    pub fn hears_why(&self) -> bool {
+        matches!(self.component, "claude" | "opencode")
+    }
+
     /// Gemini CLI 0.61.0 names a session's file by the minute and cannot load one that was made within the same.
     pub fn resumes_in_another_minute_only(&self) -> bool {
         self.agent == "gemini" && !self.one_shot

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::descriptor::Feature;
-use aetheel::agent::{Decision, Descriptor, Safety};
+use aetheel::agent::{Decision, Descriptor, Mode, Safety};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::{BusyPolicy, Limits};
-use aetheel::dispatch::Dispatcher;
+use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Steered};
 use aetheel::event::Lane;
 use aetheel::process::Custody;
 use aetheel::queue;
@@ -24,7 +24,7 @@ use super::super::agents::{Agent, Home, KEY};
 use super::super::gateway::CANARIES;
 use super::backends::Backend;
 use super::once::Once;
-use super::stage::{Question, Stage, Told};
+use super::stage::{Stage, Told};
 use crate::support::model_server::ModelServer;
 use crate::support::scripted::{Collected, message, parts};
 
@@ -32,6 +32,7 @@ use crate::support::scripted::{Collected, message, parts};
 #[derive(Clone)]
 pub struct Wishes {
     pub safety: Safety,
+    pub mode: Mode,
     pub model: Option<String>,
     pub allowed_tools: Vec<String>,
     pub max_turns: u32,
@@ -39,7 +40,7 @@ pub struct Wishes {
 
 impl Default for Wishes {
     fn default() -> Self {
-        Self { safety: Safety::Danger, model: None, allowed_tools: vec![], max_turns: 25 }
+        Self { safety: Safety::Danger, mode: Mode::Build, model: None, allowed_tools: vec![], max_turns: 25 }
     }
 }
 
@@ -124,6 +125,7 @@ impl Cell {
         parts.host.line_limit = Limits::default().line;
         parts.host.max_turns = wishes.max_turns;
         parts.choices.safety = wishes.safety;
+        parts.choices.mode = wishes.mode;
         parts.choices.model = wishes.model.or_else(|| self.backend.model.map(str::to_owned));
         parts.choices.allowed_tools = wishes.allowed_tools;
         parts.choices.max_turns = wishes.max_turns;
@@ -201,18 +203,24 @@ impl Gateway {
     }
 
     /// Waits for the next question of a conversation's agent.
-    pub async fn question(&self, lane: u64) -> Question {
+    pub async fn question(&self, lane: u64) -> OpenQuestion {
         self.stage.question(&Lane::Channel(lane)).await
     }
 
+    /// Waits for a question, or for the answer of a turn that ends without another.
+    pub async fn question_or_end(&self, lane: u64) -> Result<OpenQuestion, Told> {
+        self.stage.question_or_end(&Lane::Channel(lane)).await
+    }
+
     /// Answers a question.
-    pub fn decide(&self, question: Question, decision: Decision) {
-        panic!("this gateway takes no decisions yet: {question:?}, {decision:?}");
+    pub fn decide(&self, question: &OpenQuestion, decision: Decision) {
+        let person = Person::User { id: 1, name: "Ada".to_owned(), roles: vec![], owner: true };
+        self.dispatcher.answer(&question.id, &person, decision).unwrap_or_else(|refusal| panic!("{refusal}: {question:?}"));
     }
 
     /// Says something to the turn that runs in a conversation.
-    pub async fn steer(&self, lane: u64, text: &str) {
-        panic!("this gateway cannot steer yet: {lane}, {text}");
+    pub async fn steer(&self, lane: u64, text: &str) -> Steered {
+        self.dispatcher.steer(message(lane, text)).await.unwrap()
     }
 
     /// Ends the gateway and starts another on the same folders.

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use aetheel::agent::{Ask, EventKind, ToolStatus, Usage};
-use aetheel::dispatch::{Answer, DeliveryError, Outlet, Reply};
+use aetheel::agent::{EventKind, ToolStatus, Usage};
+use aetheel::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
 use aetheel::event::{Event, Lane, Sequence};
 use aetheel::fold::Transcript;
 use async_trait::async_trait;
@@ -26,16 +26,17 @@ struct Turn {
     lane: Lane,
     transcript: Transcript,
     events: Vec<EventKind>,
-    questions: std::collections::VecDeque<Question>,
+    questions: std::collections::VecDeque<OpenQuestion>,
     answer: Option<Answer>,
     read: bool,
 }
 
-/// A question of an agent's to people.
-#[derive(Clone, Debug)]
-pub struct Question {
-    pub id: String,
-    pub ask: Ask,
+impl Turn {
+    fn told(&mut self) -> Option<Told> {
+        let answer = self.answer.clone()?;
+        self.read = true;
+        Some(Told { answer, transcript: self.transcript.clone(), events: self.events.clone() })
+    }
 }
 
 /// An answer with everything that led to it.
@@ -51,9 +52,7 @@ impl Stage {
     pub async fn told(&self, lane: &Lane) -> Told {
         self.wait(&format!("an answer in {lane}"), |turns| {
             let turn = turns.iter_mut().find(|turn| turn.lane == *lane && !turn.read)?;
-            let answer = turn.answer.clone()?;
-            turn.read = true;
-            Some(Told { answer, transcript: turn.transcript.clone(), events: turn.events.clone() })
+            turn.told()
         })
         .await
     }
@@ -69,11 +68,18 @@ impl Stage {
     }
 
     /// Waits for the oldest question of a lane's running turn that was not asked for yet.
-    pub async fn question(&self, lane: &Lane) -> Question {
+    pub async fn question(&self, lane: &Lane) -> OpenQuestion {
+        match self.question_or_end(lane).await {
+            Ok(question) => question,
+            Err(told) => panic!("the turn was over without a question: {told:?}"),
+        }
+    }
+
+    /// Waits for such a question, or for the end of the turn.
+    pub async fn question_or_end(&self, lane: &Lane) -> Result<OpenQuestion, Told> {
         self.wait(&format!("a question in {lane}"), |turns| {
             let turn = turns.iter_mut().rfind(|turn| turn.lane == *lane)?;
-            assert!(turn.answer.is_none(), "the turn was over without a question: {:?}", turn.answer);
-            turn.questions.pop_front()
+            turn.questions.pop_front().map(Ok).or_else(|| turn.told().map(Err))
         })
         .await
     }
@@ -142,6 +148,14 @@ impl Reply for Part {
             turn.events.push(event.clone());
             turn.transcript = transcript.clone();
         });
+    }
+
+    fn ask(&mut self, question: &OpenQuestion, _unseen: Unseen) {
+        self.change(|turn| turn.questions.push_back(question.clone()));
+    }
+
+    fn settled(&mut self, id: &str, _how: &Settlement) {
+        self.change(|turn| turn.questions.retain(|question| question.id != id));
     }
 
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {

@@ -1,7 +1,7 @@
 //! Questions to people, and what each decision does.
 
-use aetheel::agent::descriptor::Feature;
-use aetheel::agent::{AskKind, Decision, Safety};
+use aetheel::agent::{Decision, Mode, Safety};
+use aetheel::dispatch::{OpenQuestion, Subject};
 
 use super::super::gateway::{Cell, Gateway, Wishes};
 use super::Script;
@@ -24,11 +24,11 @@ async fn asking(cell: &Cell) -> Gateway {
 }
 
 /// Waits for the request for permission and sees that it says for what.
-async fn permission(gateway: &Gateway, file: &str) -> super::super::stage::Question {
+async fn permission(gateway: &Gateway, file: &str) -> OpenQuestion {
     let question = gateway.question(1).await;
-    let AskKind::Permission(tool) = &question.ask.kind else { panic!("no request for permission: {:?}", question.ask) };
-    let shown = format!("{} {} {} {}", question.ask.title, tool.title, tool.target.as_deref().unwrap_or_default(), tool.input);
-    assert!(shown.contains(&format!("touch {file}")), "it does not say for what: {:?}", question.ask);
+    let Subject::Permission { about, .. } = &question.subject else { panic!("no request for permission: {question:?}") };
+    let about = about.as_ref().map_or("", |about| about.text.as_str());
+    assert!(format!("{} {about}", question.title).contains(&format!("touch {file}")), "it does not say for what: {question:?}");
     assert!(!gateway.path(&format!("workspace/{file}")).exists(), "it was not waited for");
     question
 }
@@ -38,40 +38,53 @@ pub(super) async fn allow_once(cell: Cell) {
     gateway.prompt(1, "Work.");
     for file in ["first", "second"] {
         let question = permission(&gateway, file).await;
-        gateway.decide(question, Decision::AllowOnce);
+        gateway.decide(&question, Decision::AllowOnce);
     }
     gateway.told(1).await.answers("Done.");
     assert!(gateway.path("workspace/first").exists() && gateway.path("workspace/second").exists());
 }
 
 pub(super) async fn allow_always(cell: Cell) {
-    let gateway = asking(&cell).await;
+    let call = |id| Reply::does(id, Intent::shell("touch first"));
+    let script = Script::default().on("Work.", [call("call_1"), call("call_2"), Reply::text("Done.")]);
+    let gateway = cell.open(script.serve().await, Wishes { safety: Safety::Default, ..Wishes::default() }).await;
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
-    assert!(question.ask.always_label.is_some(), "always is not offered: {:?}", question.ask);
-    gateway.decide(question, Decision::AllowAlways);
-    gateway.told(1).await.answers("Done.");
-    assert!(gateway.path("workspace/first").exists() && gateway.path("workspace/second").exists());
+    assert!(question.always.is_some(), "always is not offered: {question:?}");
+    gateway.decide(&question, Decision::AllowAlways);
+    match gateway.question_or_end(1).await {
+        Ok(question) => panic!("it asks again: {question:?}"),
+        Err(told) => told.answers("Done."),
+    }
+    assert!(gateway.path("workspace/first").exists());
+    assert!(gateway.model.request(3).await.tool_results().contains_key("call_2"));
 }
 
 pub(super) async fn deny(cell: Cell) {
     let gateway = asking(&cell).await;
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
-    gateway.decide(question, Decision::Deny(Some("not that one".to_owned())));
-    let question = permission(&gateway, "second").await;
-    gateway.decide(question, Decision::AllowOnce);
-    gateway.told(1).await.answers("Done.");
-    assert!(!gateway.path("workspace/first").exists() && gateway.path("workspace/second").exists());
-    let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
-    assert!(result.contains("not that one"), "the model reads what the person said: {result}");
+    gateway.decide(&question, Decision::Deny(Some("not that one".to_owned())));
+    // Some agents end their turn when something is denied, the others go on to the next.
+    match gateway.question_or_end(1).await {
+        Ok(question) => {
+            gateway.decide(&question, Decision::AllowOnce);
+            gateway.told(1).await.answers("Done.");
+            assert!(gateway.path("workspace/second").exists());
+            let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
+            assert!(result.contains("not that one") || !cell.backend.hears_why(), "the model reads what the person said: {result}");
+        }
+        Err(told) => assert!(!cell.backend.hears_why() && told.answer.failure.is_none(), "{told:?}"),
+    }
+    assert!(!gateway.path("workspace/first").exists());
+    gateway.talk("Go on.").await.answers("Going on.");
 }
 
 pub(super) async fn deny_and_stop(cell: Cell) {
     let gateway = asking(&cell).await;
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
-    gateway.decide(question, Decision::DenyAndStop);
+    gateway.decide(&question, Decision::DenyAndStop);
     gateway.told(1).await.fails("stopped");
     assert!(!gateway.path("workspace/first").exists());
     assert_eq!(gateway.model.requests().len(), 1, "the model is not asked again");
@@ -88,16 +101,16 @@ pub(super) async fn interrupt(cell: Cell) {
 
 pub(super) async fn question(cell: Cell) {
     let script = Script::default().on("Paint.", [Reply::does("call_1", Intent::ask("Which colour?", &["Red", "Blue"])), Reply::text("Blue it is.")]);
-    let gateway = cell.open(script.serve().await, Wishes { safety: Safety::Default, ..Wishes::default() }).await;
-    assert!(cell.has(Feature::Questions));
+    let mode = if cell.backend.asks_while_planning_only() { Mode::Plan } else { Mode::Build };
+    let gateway = cell.open(script.serve().await, Wishes { safety: Safety::Default, mode, ..Wishes::default() }).await;
     gateway.prompt(1, "Paint.");
     let question = gateway.question(1).await;
-    let AskKind::Questions(questions) = &question.ask.kind else { panic!("no question: {:?}", question.ask) };
+    let Subject::Questions(questions) = &question.subject else { panic!("no question: {question:?}") };
     let [asked] = &questions[..] else { panic!("one question: {questions:?}") };
     assert!(asked.text.contains("Which colour?"), "{asked:?}");
     assert_eq!(asked.options, ["Red", "Blue"]);
     let answers = vec![(asked.id.clone(), vec!["Blue".to_owned()])];
-    gateway.decide(question, Decision::Answers(answers));
+    gateway.decide(&question, Decision::Answers(answers));
     gateway.told(1).await.answers("Blue it is.");
     let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
     assert!(result.contains("Blue"), "{result}");

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aetheel::agent::descriptor::Feature;
+use aetheel::dispatch::Steered;
 
 use super::super::gateway::{Cell, Gateway};
 use super::super::wait_until;
@@ -48,15 +49,15 @@ pub(super) async fn in_tool(cell: Cell) {
 }
 
 pub(super) async fn steer(cell: Cell) {
-    let work = Reply::does("call_1", Intent::shell("touch started; while [ ! -e go ]; do sleep 0.1; done"));
+    let work = Reply::does("call_1", Intent::shell("touch started; sleep 3"));
     let script = Script::default()
         .on("Work.", [work, Reply::text("Done without a word.")])
         .on("Also say please.", [Reply::text("Done, please.")]);
     let gateway = open(&cell, script).await;
     gateway.prompt(1, "Work.");
     gateway.made("workspace/started").await;
-    gateway.steer(1, "Also say please.").await;
-    gateway.write("workspace/go", "");
+    let steered = gateway.steer(1, "Also say please.").await;
+    assert_eq!(steered, Steered::Injected);
     let told = gateway.told(1).await;
     let request = gateway.model.requests().pop().unwrap();
     assert!(request.mentions("Also say please."), "{:#}", request.body);
