@@ -29,12 +29,37 @@ pub enum Command {
     },
     /// Check configuration, folders, backends and agent, and start nothing
     Check(Common),
+    /// The backends there are
+    #[command(subcommand)]
+    Backend(BackendCommand),
     /// Play the scripted agent behind the backend `demo`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     DemoAgent {
         /// Its own arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
+    },
+}
+
+/// What to do with backends.
+#[derive(Debug, Subcommand)]
+pub enum BackendCommand {
+    /// List them: what each can do, how it runs, and why one cannot work here
+    List {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ask a backend's agent whether it can work; may start it
+    Ping {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Backend to ask, instead of AGENT_BACKEND
+        name: Option<String>,
     },
 }
 

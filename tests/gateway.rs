@@ -2,6 +2,8 @@
 //! and its exit codes. Needs the built demo backend (`make guests`).
 
 mod answers;
+mod backends;
+mod choosing;
 mod console;
 mod failures;
 mod life;

@@ -42,7 +42,7 @@ impl Scene {
         let mut parts = parts(folder.path(), backend, registry.clone(), launcher, &collected, limits).await;
         parts.host.stop_grace = Duration::from_secs(5);
         if let Some(program) = program {
-            parts.host.programs = HashMap::from([((backend.to_owned(), "aetheel".to_owned()), program.to_owned())]);
+            parts.host.agents.set_program(backend, "aetheel", program);
         }
         let recorder = parts.recorder.clone();
         let dispatcher = Dispatcher::new(parts);

@@ -1,6 +1,5 @@
 //! Whole turns through dispatcher, files, component, custody and a real process, beside that process alone.
 
-use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,8 +16,8 @@ use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
-use aetheel::turn::Host;
 use aetheel::turn::recording::Recorder;
+use aetheel::turn::{Agents, Host};
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
 
@@ -153,6 +152,8 @@ impl Gateway {
         let path = std::env::var("PATH").unwrap_or_default();
         let variables = [("PATH", path), ("DEMO_AGENT_DELAY_MS", "0".to_owned())];
         let declared = if backend == "demo" { "aetheel" } else { backend };
+        let agents = Agents::default();
+        agents.set_program(backend, declared, &program);
         let failed = Arc::new(AtomicUsize::new(0));
         let dispatcher = Dispatcher::new(Parts {
             choices: Choices {
@@ -162,6 +163,8 @@ impl Gateway {
                 mode: Mode::Build,
                 allowed_tools: Vec::new(),
                 max_turns: 25,
+                effort: None,
+                project_roots: Vec::new(),
                 prompt_limit: bounds.prompt,
                 approvers: Vec::new(),
             },
@@ -169,8 +172,7 @@ impl Gateway {
             host: Host {
                 variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
                 further_variables: Vec::new(),
-                programs: HashMap::from([((backend.to_owned(), declared.to_owned()), program)]),
-                agent_versions: HashMap::new(),
+                agents,
                 wrapper: Vec::new(),
                 cwd: folder("workspace"),
                 query_timeout: Duration::from_secs(120),

@@ -11,46 +11,92 @@ use crate::config::Config;
 use crate::process::{Custody, find_program};
 
 /// What was found out about the agent of a backend.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Its program.
     pub program: Option<PathBuf>,
     /// For example `2.1.197`.
     pub version: Option<String>,
-    /// Reasons why it cannot work; each says what to do.
-    pub faults: Vec<String>,
+    /// Reasons why it cannot work.
+    pub faults: Vec<Fault>,
     /// What works otherwise than set.
     pub warnings: Vec<String>,
 }
 
-/// Looks at the agent of the backend that will answer.
-pub async fn examine(descriptor: &Descriptor, config: &Config, variables: &HashMap<String, String>, custody: &Custody) -> Findings {
-    let mut findings = Findings { warnings: unsupported(descriptor, config, variables), ..Findings::default() };
-    findings.faults.extend(missing_credentials(descriptor, variables));
-    findings.faults.extend(root_fault(descriptor, config, variables));
-    let Some(program) = descriptor.programs.first() else { return findings };
-    match locate(&program.name, config.backend_cli_path.as_deref(), variables) {
-        Ok(path) => {
-            if !program.version_arguments.is_empty() {
-                let arguments: Vec<&str> = program.version_arguments.iter().map(String::as_str).collect();
-                let environment = variables.iter().filter(|(name, _)| crate::turn::BASE_VARIABLES.contains(&name.as_str()));
-                let environment = environment.map(|(name, value)| (name.clone(), value.clone())).collect();
-                match custody.probe(&path, &arguments, environment, Duration::from_secs(10)).await {
-                    Ok(said) => findings.version = version_in(&said),
-                    Err(error) => findings.warnings.push(format!("the version of {} is unknown: {error}", path.display())),
-                }
-            }
-            findings.program = Some(path);
-        }
-        Err(error) => findings
-            .faults
-            .push(format!("backend `{}`: {error}; install it, add its folder to PATH or set BACKEND_CLI_PATH", descriptor.name)),
+impl Findings {
+    /// All reasons as one line; empty when there are none.
+    pub fn reasons(&self) -> String {
+        let reasons: Vec<&str> = self.faults.iter().map(|fault| fault.text.as_str()).collect();
+        reasons.join("; ")
     }
-    findings.warnings.extend(untested(descriptor, findings.version.as_deref()));
-    findings
 }
 
-/// Finds a backend's program: the operator's path, ourselves, or `PATH`.
+/// A reason why an agent cannot work here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// For people who would like to use it: a few words without paths.
+    pub brief: &'static str,
+    /// For the operator: what is wrong and what to do.
+    pub text: String,
+}
+
+/// Looks at agents on this machine.
+pub struct Examiner {
+    pub config: Config,
+    /// The gateway's own environment.
+    pub variables: HashMap<String, String>,
+    pub custody: Custody,
+}
+
+/// Where a backend's first program is looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// This path rather than `PATH`.
+    pub path: Option<PathBuf>,
+    /// How the operator could name another path.
+    pub hint: Option<&'static str>,
+    /// It is the backend of lanes without a choice, so that `BACKEND_MODEL` and the like are meant for it.
+    pub default: bool,
+}
+
+impl Examiner {
+    /// Looks at an agent without starting anything.
+    pub fn look(&self, descriptor: &Descriptor, place: &Place) -> Findings {
+        let mut findings =
+            Findings { warnings: unsupported(descriptor, &self.config, &self.variables, place.default), ..Findings::default() };
+        match descriptor.programs.first().map(|program| locate(&program.name, place.path.as_deref(), &self.variables)) {
+            Some(Ok(path)) => findings.program = Some(path),
+            Some(Err(error)) => {
+                let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
+                let text = format!("{error}; install it or add its folder to PATH{or}");
+                findings.faults.push(Fault { brief: "its program is not installed", text });
+            }
+            None => {}
+        }
+        findings.faults.extend(missing_credentials(descriptor, &self.variables));
+        findings.faults.extend(root_fault(descriptor, &self.config, &self.variables));
+        findings
+    }
+
+    /// Looks at an agent and asks it for its version; takes as long as the agent, at most 10 s.
+    pub async fn examine(&self, descriptor: &Descriptor, place: &Place) -> Findings {
+        let mut findings = self.look(descriptor, place);
+        let arguments = descriptor.programs.first().map(|program| program.version_arguments.as_slice()).unwrap_or_default();
+        if let (Some(path), false) = (&findings.program, arguments.is_empty()) {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let environment = self.variables.iter().filter(|(name, _)| crate::turn::BASE_VARIABLES.contains(&name.as_str()));
+            let environment = environment.map(|(name, value)| (name.clone(), value.clone())).collect();
+            match self.custody.probe(path, &arguments, environment, Duration::from_secs(10)).await {
+                Ok(said) => findings.version = version_in(&said),
+                Err(error) => findings.warnings.push(format!("the version of {} is unknown: {error}", path.display())),
+            }
+        }
+        findings.warnings.extend(untested(descriptor, findings.version.as_deref()));
+        findings
+    }
+}
+
+/// Finds a backend's program: at the operator's path, ourselves, or in `PATH`.
 fn locate(name: &str, operators: Option<&Path>, variables: &HashMap<String, String>) -> Result<PathBuf, String> {
     let path = variables.get("PATH").map_or("", String::as_str);
     let wanted = match operators {
@@ -61,7 +107,7 @@ fn locate(name: &str, operators: Option<&Path>, variables: &HashMap<String, Stri
     find_program(&wanted, OsStr::new(path)).map_err(|error| error.to_string())
 }
 
-fn missing_credentials(descriptor: &Descriptor, variables: &HashMap<String, String>) -> Option<String> {
+fn missing_credentials(descriptor: &Descriptor, variables: &HashMap<String, String>) -> Option<Fault> {
     let home = variables.get("HOME").map(PathBuf::from).unwrap_or_default();
     let found = descriptor.credentials.iter().any(|credential| match credential {
         Credential::Variable(name) => variables.get(name).is_some_and(|value| !value.trim().is_empty()),
@@ -70,32 +116,44 @@ fn missing_credentials(descriptor: &Descriptor, variables: &HashMap<String, Stri
     if found || descriptor.credentials.is_empty() {
         return None;
     }
-    let ways: Vec<String> = descriptor
-        .credentials
-        .iter()
-        .map(|credential| match credential {
-            Credential::Variable(name) => format!("set {name}"),
-            Credential::File(path) => format!("sign in, which makes {path}"),
-        })
-        .collect();
-    Some(format!("backend `{}`: no credentials found; {}", descriptor.name, ways.join(", or ")))
+    let variables = descriptor.credentials.iter().filter_map(|credential| match credential {
+        Credential::Variable(name) => Some(name.as_str()),
+        Credential::File(_) => None,
+    });
+    let files = descriptor.credentials.iter().filter_map(|credential| match credential {
+        Credential::File(path) => Some(path.as_str()),
+        Credential::Variable(_) => None,
+    });
+    let ways = [("set ", one_of(variables)), ("sign in, which makes ", one_of(files))];
+    let ways: Vec<String> = ways.into_iter().filter_map(|(how, what)| Some(format!("{how}{}", what?))).collect();
+    Some(Fault { brief: "it is not signed in", text: format!("no credentials found; {}", ways.join(", or ")) })
 }
 
-fn root_fault(descriptor: &Descriptor, config: &Config, variables: &HashMap<String, String>) -> Option<String> {
+/// `a, b or c`; none of nothing.
+fn one_of<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut names: Vec<&str> = names.collect();
+    let last = names.pop()?;
+    Some(if names.is_empty() { last.to_owned() } else { format!("{} or {last}", names.join(", ")) })
+}
+
+fn root_fault(descriptor: &Descriptor, config: &Config, variables: &HashMap<String, String>) -> Option<Fault> {
     let rule = descriptor.root.as_ref()?;
     let applies = rustix::process::geteuid().is_root() && config.mode == Mode::Build && config.safety >= rule.refused_from;
-    (applies && !variables.contains_key(&rule.unless_variable)).then(|| {
-        format!(
-            "backend `{}` refuses this PERMISSION_MODE to the root user; run as another user, choose a lower mode, or set {}=1 in a container you trust",
-            descriptor.name, rule.unless_variable
-        )
+    (applies && !variables.contains_key(&rule.unless_variable)).then(|| Fault {
+        brief: "it refuses to run with these rights",
+        text: format!(
+            "it refuses this PERMISSION_MODE to the root user; run as another user, choose a lower mode, or set {}=1 in a container you trust",
+            rule.unless_variable
+        ),
     })
 }
 
-/// What the operator set and the backend will ignore.
-fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<String, String>) -> Vec<String> {
+/// What the operator set and the backend will ignore. Models and efforts are set for the default backend only.
+fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<String, String>, default: bool) -> Vec<String> {
+    let (name, effort) = (&descriptor.name, config.backend_effort.as_ref().filter(|_| default));
     let ignored = [
-        ("BACKEND_MODEL", config.backend_model.is_some() && !descriptor.has(Feature::Model), "ignored"),
+        ("BACKEND_MODEL", default && config.backend_model.is_some() && !descriptor.has(Feature::Model), "ignored"),
+        ("BACKEND_EFFORT", effort.is_some() && !descriptor.has(Feature::Effort), "ignored"),
         ("ALLOWED_TOOLS", variables.contains_key("ALLOWED_TOOLS") && !descriptor.has(Feature::AllowedTools), "ignored"),
         (
             "BACKEND_MAX_TURNS",
@@ -104,11 +162,18 @@ fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<Str
         ),
         ("PERMISSION_MODE=plan", config.mode == Mode::Plan && !descriptor.has(Feature::Plan), "ignored"),
     ];
-    ignored
+    let mut warnings: Vec<String> = ignored
         .into_iter()
         .filter(|(_, applies, _)| *applies)
-        .map(|(name, _, what)| format!("backend `{}` does not support {name}; it is {what}", descriptor.name))
-        .collect()
+        .map(|(setting, _, what)| format!("backend `{name}` does not support {setting}; it is {what}"))
+        .collect();
+    if let Some(effort) = effort.filter(|_| descriptor.has(Feature::Effort))
+        && !descriptor.efforts.iter().any(|choice| choice.id.eq_ignore_ascii_case(effort) || choice.label.eq_ignore_ascii_case(effort))
+    {
+        let known: Vec<&str> = descriptor.efforts.iter().map(|choice| choice.id.as_str()).collect();
+        warnings.push(format!("BACKEND_EFFORT {effort:?} is no level of backend `{name}`, which has {}; it is ignored", known.join(", ")));
+    }
+    warnings
 }
 
 /// Whether the installed version is one the backend was made for.
@@ -151,8 +216,11 @@ mod tests {
 
     #[test]
     fn missing_credentials_list_every_way() {
+        let many = descriptor(r#","credentials":[{"file":"~/.x/a"},{"variable":"A"},{"variable":"B"},{"variable":"C"}]"#);
+        let fault = missing_credentials(&many, &HashMap::new()).expect("missing").text;
+        assert_eq!(fault, "no credentials found; set A, B or C, or sign in, which makes ~/.x/a");
         let descriptor = descriptor(r#","credentials":[{"variable":"X_KEY"},{"file":"~/.x/login"}]"#);
-        let fault = missing_credentials(&descriptor, &HashMap::new()).expect("missing");
+        let fault = missing_credentials(&descriptor, &HashMap::new()).expect("missing").text;
         assert!(fault.contains("set X_KEY") && fault.contains("~/.x/login"), "{fault}");
         assert_eq!(missing_credentials(&descriptor, &HashMap::from([("X_KEY".into(), "1".into())])), None);
         let home = tempfile::tempdir().expect("a folder");
@@ -169,12 +237,28 @@ mod tests {
         assert_eq!(untested(&descriptor, None), None);
     }
 
+    fn warnings(set: &[(&str, &str)], descriptor: &Descriptor, default: bool) -> Vec<String> {
+        let variables: HashMap<String, String> = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let config = Config::read(|name| variables.get(name).cloned()).expect("valid");
+        unsupported(descriptor, &config, &variables, default)
+    }
+
     #[test]
     fn options_the_backend_ignores_are_named() {
-        let variables = HashMap::from([("ALLOWED_TOOLS".to_owned(), "Read".to_owned()), ("BACKEND_MODEL".to_owned(), "m".to_owned())]);
-        let config = Config::read(|name| variables.get(name).cloned()).expect("valid");
-        let warnings = unsupported(&descriptor(""), &config, &variables);
-        assert_eq!(warnings.len(), 2, "{warnings:?}");
-        assert!(unsupported(&descriptor(r#","features":["model","allowed-tools","max-turns"]"#), &config, &variables).is_empty());
+        let set = [("ALLOWED_TOOLS", "Read"), ("BACKEND_MODEL", "m"), ("BACKEND_EFFORT", "high")];
+        let told = warnings(&set, &descriptor(""), true);
+        assert_eq!(told.len(), 3, "{told:?}");
+        let told = warnings(&set, &descriptor(""), false);
+        assert_eq!(told.len(), 1, "a model is meant for the default backend: {told:?}");
+        let able = descriptor(r#","features":["model","allowed-tools","max-turns","effort"],"efforts":[{"id":"high","label":"High"}]"#);
+        assert!(warnings(&set, &able, true).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_level_of_effort_is_ignored_and_the_known_ones_are_listed() {
+        let able = descriptor(r#","features":["effort"],"efforts":[{"id":"low","label":"Low"},{"id":"high","label":"High"}]"#);
+        let told = warnings(&[("BACKEND_EFFORT", "extreme")], &able, true);
+        assert!(told.len() == 1 && told[0].contains("low, high"), "{told:?}");
+        assert!(warnings(&[("BACKEND_EFFORT", "HIGH")], &able, true).is_empty());
     }
 }

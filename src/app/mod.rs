@@ -1,20 +1,26 @@
 //! Putting the program together: start in order, stop in order, exit with the right code.
 
 mod agents;
+mod auto;
 mod desk;
+mod foundation;
 mod gateway;
+mod listing;
+mod roster;
 mod settings;
 mod start;
+mod variant;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::cli::{Cli, Command, exit};
+use crate::cli::{BackendCommand, Cli, Command, exit};
 use crate::config::LogFormat;
 use crate::console::{self, Console, Leave};
 use crate::{demo, telemetry};
 
+use self::foundation::Foundation;
 use self::settings::Settings;
 use self::start::{Ground, Refused};
 
@@ -24,6 +30,12 @@ pub fn run(cli: Cli) -> u8 {
         Command::DemoAgent { arguments } => demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr()),
         Command::Check(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(check(settings))),
         Command::Console { common, backend } => with_settings(common.env_file.as_deref(), backend, |settings| block_on(talk(settings))),
+        Command::Backend(BackendCommand::List { common, json }) => {
+            with_settings(common.env_file.as_deref(), None, |settings| block_on(list(settings, json)))
+        }
+        Command::Backend(BackendCommand::Ping { common, name }) => {
+            with_settings(common.env_file.as_deref(), name, |settings| block_on(ping(settings)))
+        }
         Command::Run(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(gateway::serve(settings))),
     }
 }
@@ -76,8 +88,8 @@ async fn check(settings: Settings) -> u8 {
     let token = settings.config.discord_bot_token.is_some();
     match Ground::prepare(settings, token).await {
         Ok(ground) => {
-            let mut out = std::io::stdout().lock();
-            ground.describe(&mut out);
+            let mut out = std::io::stdout();
+            ground.describe(&mut out).await;
             let note = if token { "" } else { "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n" };
             // A closed stdout has nobody to tell; the exit code still does.
             let _ = writeln!(out, "{note}all is well");
@@ -86,6 +98,63 @@ async fn check(settings: Settings) -> u8 {
         Err(refused) => {
             tell(&refused);
             refused.code
+        }
+    }
+}
+
+/// `aetheel backend list`.
+async fn list(settings: Settings, json: bool) -> u8 {
+    let Settings { config, variables, redactor } = settings;
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
+        say(&format!("error: {fault}"));
+        return exit::CONFIG;
+    }
+    let foundation = match Foundation::lay(&config, &variables).await {
+        Ok(foundation) => foundation,
+        Err(faults) => {
+            tell(&Refused { code: exit::UNAVAILABLE, faults });
+            return exit::UNAVAILABLE;
+        }
+    };
+    let listing = foundation.list().await;
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let text = match serde_json::to_string_pretty(&listing) {
+        Ok(text) if json => text + "\n",
+        _ => listing.table(colour),
+    };
+    // A closed stdout has nobody to tell.
+    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
+    exit::OK
+}
+
+/// `aetheel backend ping`.
+async fn ping(settings: Settings) -> u8 {
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
+        say(&format!("error: {fault}"));
+        return exit::CONFIG;
+    }
+    let ground = match Ground::prepare(settings, false).await {
+        Ok(ground) => ground,
+        Err(refused) => {
+            tell(&refused);
+            return refused.code;
+        }
+    };
+    let (name, redactor) = (ground.config.agent_backend.clone(), ground.redactor.clone());
+    // Nothing is answered: there are no prompts.
+    let (dispatcher, rest) = ground.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())));
+    let said = dispatcher.ping(&name).await;
+    dispatcher.shutdown(Duration::ZERO).await;
+    rest.close().await;
+    match said {
+        Ok(said) => {
+            // A closed stdout has nobody to tell; the exit code still does.
+            let _ = writeln!(std::io::stdout(), "{}", redactor.clean(said));
+            exit::OK
+        }
+        Err(fault) => {
+            say(&format!("error: {}", redactor.clean(fault)));
+            exit::UNAVAILABLE
         }
     }
 }

@@ -6,14 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::agents::{self, Findings};
+use tokio::task::JoinHandle;
+
+use super::agents::Findings;
+use super::foundation::Foundation;
+use super::roster::Roster;
 use super::settings::Settings;
-use crate::backend::{Engine, LoadReport, Registry, RegistryOptions};
 use crate::cli::exit;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
-use crate::plain::with_causes;
-use crate::process::{Custody, Means};
+use crate::process::Custody;
 use crate::redact::Redactor;
 use crate::turn::recording::{self, Recorder};
 use crate::turn::{Backends as _, Host};
@@ -33,21 +35,25 @@ pub struct Ground {
     pub redactor: Redactor,
     variables: HashMap<String, String>,
     pub workspace: Workspace,
-    registry: Arc<Registry>,
+    roster: Arc<Roster>,
     custody: Custody,
-    findings: Findings,
+    findings: Arc<Findings>,
+    /// How the backend was found, where nobody named one.
+    detected: Option<String>,
+    warnings: Vec<String>,
 }
 
 /// What must be closed after the last turn.
 pub struct Rest {
     recorder: Recorder,
-    /// Keeps the backends folder watched.
-    _registry: Arc<Registry>,
+    /// Keeps the backends known.
+    following: JoinHandle<()>,
 }
 
 impl Rest {
     /// Waits until recordings are with the operating system.
     pub async fn close(self) {
+        self.following.abort();
         // The recorder blocks; a failed join means that the runtime is going away.
         let _ = tokio::task::spawn_blocking(move || self.recorder.flush()).await;
     }
@@ -59,10 +65,9 @@ impl Ground {
     /// # Errors
     /// [`Refused`] with every fault found.
     pub async fn prepare(settings: Settings, discord: bool) -> Result<Self, Refused> {
-        let Settings { config, variables, redactor } = settings;
+        let Settings { mut config, variables, redactor } = settings;
         let mut faults = Vec::new();
         let mut code = exit::CONFIG;
-        let mut refused_files = Vec::new();
         if discord && config.discord_bot_token.is_none() {
             faults.push("DISCORD_BOT_TOKEN is not set; copy the bot's token from Discord's developer portal".to_owned());
         }
@@ -77,66 +82,99 @@ impl Ground {
                 config.backends_dir.display()
             ));
         }
-        let custody = Custody::new(Means::Best)
-            .map_err(|error| faults.push(format!("cannot take custody of processes: {}", with_causes(&error))))
-            .ok();
         let workspace = Workspace::open(&config.config_dir).await.map_err(|error| faults.push(format!("CONFIG_DIR: {error}"))).ok();
-        let registry = match Engine::new(&config.limits, Some(&config.cache_dir)) {
-            Ok(engine) => {
-                let (registry, reports) = Registry::start(engine, RegistryOptions::new(&config.backends_dir)).await;
-                refused_files = reports.into_iter().filter_map(refusal).collect();
-                Some(Arc::new(registry))
-            }
-            Err(error) => {
-                faults.push(format!("cannot start the backend engine: {}", with_causes(&error)));
-                None
-            }
-        };
-        let mut findings = Findings::default();
-        if let (Some(registry), Some(custody)) = (&registry, &custody) {
-            match registry.get(&config.agent_backend) {
-                Some(backend) => {
-                    findings = agents::examine(backend.descriptor(), &config, &variables, custody).await;
-                    if !findings.faults.is_empty() && faults.is_empty() {
+        let foundation = Foundation::lay(&config, &variables).await.map_err(|more| faults.extend(more)).ok();
+        let mut findings = None;
+        if let Some(foundation) = foundation.as_ref().filter(|_| config.backends_dir.is_dir()) {
+            match &foundation.default {
+                Ok(name) => {
+                    config.decide_backend(name);
+                    findings = foundation.roster.examine(name).await;
+                    let found = findings.iter().flat_map(|findings| &findings.faults);
+                    let found: Vec<String> = found.map(|fault| format!("backend `{name}`: {}", fault.text)).collect();
+                    if !found.is_empty() && faults.is_empty() {
                         code = exit::UNAVAILABLE;
                     }
-                    faults.append(&mut findings.faults);
+                    faults.extend(found);
                 }
-                None if config.backends_dir.is_dir() => {
-                    faults.push(no_backend(&config, registry));
-                    faults.append(&mut refused_files);
+                Err(undecided) => {
+                    if faults.is_empty() {
+                        code = undecided.code;
+                    }
+                    faults.extend(undecided.faults.iter().chain(&foundation.refused).cloned());
                 }
-                None => {}
             }
         }
-        match (workspace, registry, custody) {
-            (Some(workspace), Some(registry), Some(custody)) if faults.is_empty() => {
-                Ok(Self { config, redactor, variables, workspace, registry, custody, findings })
+        match (workspace, foundation, findings) {
+            (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() => {
+                let Foundation { custody, roster, detected, .. } = foundation;
+                let warnings = findings.warnings.iter().cloned().chain(roster.run_warnings()).collect();
+                Ok(Self { config, redactor, variables, workspace, roster, custody, findings, detected, warnings })
             }
             _ => Err(Refused { code, faults }),
         }
     }
 
-    /// Tells what was found, for `aetheel check`.
-    pub fn describe(&self, out: &mut dyn Write) {
-        let lines = [
+    /// Tells what was found, for `aetheel check`; asks every agent for its version.
+    pub async fn describe(&self, out: &mut dyn Write) {
+        self.roster.examine_others().await;
+        let answers = self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
+        let mut lines = vec![
             format!("configuration: {}", absolute(&self.config.config_dir)),
             format!("workspace: {}", absolute(&self.config.workspace_dir)),
-            format!("backends: {}", self.registry.names().join(", ")),
-            format!("answers: {}", self.config.agent_backend),
+            format!("backends: {}", self.roster.names().join(", ")),
+            format!("answers: {}{answers}", self.config.agent_backend),
             format!("program: {}", self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)),
             format!("agent version: {}", self.findings.version.as_deref().unwrap_or("unknown")),
         ];
-        let warnings = self.findings.warnings.iter().map(|warning| format!("warning: {warning}"));
-        for line in lines.into_iter().chain(warnings) {
+        let mut idle = Vec::new();
+        for name in self.roster.names().into_iter().filter(|name| *name != self.config.agent_backend) {
+            let Some(findings) = self.roster.findings(&name) else { continue };
+            if self.roster.is_profile(&name) && !findings.faults.is_empty() {
+                idle.push(name);
+                continue;
+            }
+            lines.push(match findings.reasons() {
+                reasons if reasons.is_empty() => {
+                    format!("backend {name}: ready, agent version {}", findings.version.as_deref().unwrap_or("unknown"))
+                }
+                reasons => format!("backend {name}: not available: {reasons}"),
+            });
+        }
+        if !idle.is_empty() {
+            lines.push(format!("profiles of agents that cannot work here (`aetheel backend list` says why): {}", idle.join(", ")));
+        }
+        let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await);
+        lines.extend(warnings.map(|warning| format!("warning: {warning}")));
+        for line in lines {
             // A closed stdout has nobody to tell.
             let _ = writeln!(out, "{line}");
         }
     }
 
+    /// What `channels.md` says that cannot be.
+    async fn channel_warnings(&self) -> Vec<String> {
+        let channels = self.workspace.channels().await;
+        let mut warnings = channels.warnings.clone();
+        let home = self.variables.get("HOME").map(String::as_str);
+        for (lane, settings) in channels.lanes() {
+            if let Some(backend) = settings.backend.as_ref().filter(|name| self.roster.get(name).is_none()) {
+                warnings.push(format!("channels.md: {lane} is to be answered by `{backend}`, which is no backend here"));
+            }
+            if let Some(directory) = &settings.directory {
+                let found = self.workspace.directory(directory, &self.config.project_roots, home).await;
+                warnings.extend(found.err().map(|fault| format!("channels.md: nothing runs in {lane}: {fault}")));
+            }
+        }
+        warnings
+    }
+
     /// Builds the dispatcher; must be called within the runtime.
     pub fn dispatcher(self, outlet: Arc<dyn Outlet>) -> (Dispatcher, Rest) {
-        for warning in &self.findings.warnings {
+        if let Some(why) = &self.detected {
+            tracing::info!(backend = self.config.agent_backend, why, "backend found by itself (AGENT_BACKEND=auto)");
+        }
+        for warning in &self.warnings {
             tracing::warn!("{warning}");
         }
         let leftovers = self.custody.sweep_leftovers();
@@ -151,24 +189,26 @@ impl Ground {
             choices,
             limits,
             host: self.host(),
-            backends: self.registry.clone(),
+            backends: self.roster.clone(),
             launcher: Arc::new(self.custody.clone()),
             outlet,
             workspace: self.workspace,
             recorder: recorder.clone(),
             redactor: self.redactor,
         });
-        (dispatcher, Rest { recorder, _registry: self.registry })
+        (dispatcher, Rest { recorder, following: tokio::spawn(self.roster.follow()) })
     }
 
     fn choices(&self) -> Choices {
         Choices {
             backend: self.config.agent_backend.clone(),
             model: self.config.backend_model.clone(),
+            effort: self.config.backend_effort.clone(),
             safety: self.config.safety,
             mode: self.config.mode,
             allowed_tools: self.config.allowed_tools.clone(),
             max_turns: self.config.backend_max_turns,
+            project_roots: self.config.project_roots.clone(),
             prompt_limit: self.config.limits.prompt,
             approvers: self.config.approvers.clone(),
         }
@@ -176,23 +216,10 @@ impl Ground {
 
     fn host(&self) -> Host {
         let config = &self.config;
-        let mut programs = HashMap::new();
-        for name in self.registry.names() {
-            let declared = self.registry.get(&name).map(|backend| backend.descriptor().programs.clone()).unwrap_or_default();
-            for program in declared.iter().filter(|program| program.name == env!("CARGO_PKG_NAME")) {
-                if let Ok(ourselves) = std::env::current_exe() {
-                    programs.insert((name.clone(), program.name.clone()), ourselves);
-                }
-            }
-            if let (true, Some(first), Some(found)) = (name == config.agent_backend, declared.first(), &self.findings.program) {
-                programs.insert((name.clone(), first.name.clone()), found.clone());
-            }
-        }
         Host {
             variables: self.variables.clone(),
             further_variables: config.agent_env.clone(),
-            programs,
-            agent_versions: self.findings.version.iter().map(|version| (config.agent_backend.clone(), version.clone())).collect(),
+            agents: self.roster.agents(),
             wrapper: config.agent_wrapper.clone(),
             cwd: std::path::absolute(&config.workspace_dir).unwrap_or_else(|_| config.workspace_dir.clone()),
             query_timeout: config.query_timeout,
@@ -205,24 +232,6 @@ impl Ground {
             line_limit: config.limits.line,
             output_limit: config.limits.output,
         }
-    }
-}
-
-/// Why a file of the backends folder does not serve.
-fn refusal(report: LoadReport) -> Option<String> {
-    match report {
-        LoadReport::Refused { path, reason } => Some(format!("{}: {}; {}", path.display(), with_causes(&*reason), reason.hint())),
-        _ => None,
-    }
-}
-
-fn no_backend(config: &Config, registry: &Registry) -> String {
-    let (wanted, names) = (&config.agent_backend, registry.names());
-    let folder = config.backends_dir.display();
-    if names.is_empty() {
-        format!("AGENT_BACKEND {wanted:?}: no backend could be loaded from {folder}; build them with `make guests`")
-    } else {
-        format!("AGENT_BACKEND {wanted:?} is not one of the backends in {folder}: {}", names.join(", "))
     }
 }
 

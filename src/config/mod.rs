@@ -3,6 +3,7 @@
 //! [`VARIABLES`] is the one table of names, defaults and meanings; `docs/configuration.md` is checked against it.
 
 mod reader;
+mod runs;
 mod variables;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use self::reader::Reader;
+pub use self::runs::{Run, Runs};
 pub use self::variables::{VARIABLES, Variable};
 use crate::agent::{Mode, Safety};
 
@@ -85,12 +87,16 @@ impl Default for Limits {
 pub struct Config {
     /// Needed for Discord only.
     pub discord_bot_token: Option<SecretString>,
-    /// Backend of channels without a choice of their own.
+    /// Backend of channels without a choice of their own; [`AUTO`] until one was found.
     pub agent_backend: String,
+    /// How agents run.
+    pub backend_run: Runs,
     /// Program of that backend.
     pub backend_cli_path: Option<PathBuf>,
     /// Model override.
     pub backend_model: Option<String>,
+    /// Effort override, an id or label of the backend's.
+    pub backend_effort: Option<String>,
     /// Limit of model rounds.
     pub backend_max_turns: u32,
     /// Empty: no restriction.
@@ -119,6 +125,8 @@ pub struct Config {
     pub backends_dir: PathBuf,
     /// Working directory of agents.
     pub workspace_dir: PathBuf,
+    /// Where other working directories may be.
+    pub project_roots: Vec<PathBuf>,
     /// Recordings.
     pub recordings_dir: PathBuf,
     /// Age limit of recordings.
@@ -153,7 +161,21 @@ pub struct Config {
     pub limits: Limits,
 }
 
+/// The value of `AGENT_BACKEND` that has the start look for one.
+pub const AUTO: &str = "auto";
+
+/// The commands under which people know a backend, beside `/ask` and `/reset`.
+fn alias_of(backend: &str) -> Option<String> {
+    (backend == "claude").then(|| backend.to_owned())
+}
+
 impl Config {
+    /// Fills in the backend that was found where [`AUTO`] was set.
+    pub fn decide_backend(&mut self, name: &str) {
+        name.clone_into(&mut self.agent_backend);
+        self.command_alias = self.command_alias.take().or_else(|| alias_of(name));
+    }
+
     /// Reads the configuration from variables; an empty value counts as unset.
     ///
     /// # Errors
@@ -174,10 +196,12 @@ impl Config {
         let allowed_tools = read.list("ALLOWED_TOOLS");
         let config = Self {
             discord_bot_token: read.optional("DISCORD_BOT_TOKEN").map(|token| token.trim().to_owned().into()),
-            command_alias: read.optional("COMMAND_ALIAS").or_else(|| (agent_backend == "claude").then(|| agent_backend.clone())),
+            command_alias: read.optional("COMMAND_ALIAS").or_else(|| alias_of(&agent_backend)),
             agent_backend,
+            backend_run: read.runs("BACKEND_RUN"),
             backend_cli_path: read.optional("BACKEND_CLI_PATH").map(PathBuf::from),
             backend_model: read.plain_word("BACKEND_MODEL"),
+            backend_effort: read.plain_word("BACKEND_EFFORT"),
             backend_max_turns: read.number("BACKEND_MAX_TURNS", 1, 10_000) as u32,
             allowed_tools: if allowed_tools.iter().any(|tool| tool == "*") { Vec::new() } else { allowed_tools },
             safety,
@@ -192,6 +216,7 @@ impl Config {
             config_dir: read.path("CONFIG_DIR"),
             backends_dir: read.path("BACKENDS_DIR"),
             workspace_dir: read.path("WORKSPACE_DIR"),
+            project_roots: read.paths("PROJECT_ROOTS", "WORKSPACE_DIR"),
             recordings_dir: read.path("RECORDINGS_DIR"),
             recordings_max_age: Duration::from_secs(read.number("RECORDINGS_MAX_DAYS", 0, 36_500) * 86_400),
             recordings_max_bytes: read.number("RECORDINGS_MAX_MIB", 0, 1 << 30) << 20,
@@ -270,9 +295,10 @@ mod tests {
             ("GUEST_CALL_MS", "10"),
             ("BACKEND_MODEL", "--oops"),
             ("AGENT_ENV", "DISCORD_BOT_TOKEN"),
+            ("BACKEND_RUN", "claude=twice"),
         ])
         .expect_err("faults");
-        assert_eq!(faults.len(), 8, "{faults:#?}");
+        assert_eq!(faults.len(), 9, "{faults:#?}");
         assert!(faults.iter().any(|fault| fault.contains("`acceptEdits`")), "choices are listed: {faults:#?}");
     }
 
@@ -286,6 +312,21 @@ mod tests {
     fn a_tilde_is_the_home_or_the_working_directory() {
         assert_eq!(read(&[("HOME", "/home/x")]).expect("valid").cache_dir, PathBuf::from("/home/x/.cache/aetheel"));
         assert_eq!(read(&[]).expect("valid").cache_dir, PathBuf::from("./.cache/aetheel"));
+    }
+
+    #[test]
+    fn projects_are_in_the_workspace_unless_folders_are_named() {
+        assert_eq!(read(&[("WORKSPACE_DIR", "/w")]).expect("valid").project_roots, [PathBuf::from("/w")]);
+        let config = read(&[("HOME", "/home/x"), ("PROJECT_ROOTS", "~/src, /srv")]).expect("valid");
+        assert_eq!(config.project_roots, [PathBuf::from("/home/x/src"), PathBuf::from("/srv")]);
+    }
+
+    #[test]
+    fn a_claude_that_was_found_has_its_commands_too() {
+        let mut config = read(&[("AGENT_BACKEND", AUTO)]).expect("valid");
+        assert_eq!(config.command_alias, None);
+        config.decide_backend("claude");
+        assert_eq!((config.agent_backend.as_str(), config.command_alias.as_deref()), ("claude", Some("claude")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::VARIABLES;
+use super::{Runs, VARIABLES};
 
 /// Reads values and collects what is wrong with them; a fault yields a placeholder that is never used.
 pub(super) struct Reader<'a> {
@@ -26,12 +26,27 @@ impl Reader<'_> {
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        let text = self.text(name);
+        self.expanded(&self.text(name))
+    }
+
+    /// A list of folders; where there is none, the one of `otherwise`.
+    pub(super) fn paths(&self, name: &str, otherwise: &str) -> Vec<PathBuf> {
+        let named: Vec<PathBuf> = self.list(name).iter().map(|text| self.expanded(text)).collect();
+        if named.is_empty() { vec![self.path(otherwise)] } else { named }
+    }
+
+    fn expanded(&self, text: &str) -> PathBuf {
         match text.strip_prefix("~/") {
             // Who has no home is at home where it was started, rather than in a folder named `~`.
             Some(rest) => PathBuf::from((self.variable)("HOME").unwrap_or_else(|| ".".to_owned())).join(rest),
             None => PathBuf::from(text),
         }
+    }
+
+    pub(super) fn runs(&mut self, name: &str) -> Runs {
+        let (runs, faults) = Runs::parse(&self.list(name));
+        self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
+        runs
     }
 
     pub(super) fn plain_word(&mut self, name: &str) -> Option<String> {

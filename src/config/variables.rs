@@ -18,9 +18,11 @@ const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> 
 /// Every variable, in the order of the documentation.
 pub const VARIABLES: &[Variable] = &[
     v("DISCORD_BOT_TOKEN", "", "Token of the Discord bot; needed by `aetheel run`, never given to an agent"),
-    v("AGENT_BACKEND", "claude", "Name of the backend that answers"),
-    v("BACKEND_CLI_PATH", "", "Path of the agent's program; otherwise it is looked up in `PATH`"),
-    v("BACKEND_MODEL", "", "Model the agent uses; otherwise its own default"),
+    v("AGENT_BACKEND", "claude", "Name of the backend that answers, or `auto`"),
+    v("BACKEND_RUN", "", "`live`, `one-shot`, or a list such as `claude=one-shot,codex=live`; otherwise what each backend prefers"),
+    v("BACKEND_CLI_PATH", "", "Path of the program of `AGENT_BACKEND`; otherwise it is looked up in `PATH`"),
+    v("BACKEND_MODEL", "", "Model `AGENT_BACKEND` uses; otherwise its own default"),
+    v("BACKEND_EFFORT", "", "Level of thinking `AGENT_BACKEND` uses, one of those `aetheel backend list` names; otherwise its own default"),
     v("BACKEND_MAX_TURNS", "25", "Model rounds after which the agent stops"),
     v("ALLOWED_TOOLS", "Read,Glob,Grep,WebSearch,WebFetch", "The only tools the agent may use, by the agent's own names; `*` for all"),
     v(
@@ -38,6 +40,11 @@ pub const VARIABLES: &[Variable] = &[
     v("CONFIG_DIR", "./config", "Folder of the markdown files: personality, memory, state"),
     v("BACKENDS_DIR", "./backends", "Folder of the backend components (`*.wasm`), watched for changes"),
     v("WORKSPACE_DIR", "./workspace", "Working directory of the agents; made when missing"),
+    v(
+        "PROJECT_ROOTS",
+        "",
+        "Folders, separated by commas, in which the working directories of `channels.md` must be; empty: `WORKSPACE_DIR`",
+    ),
     v("RECORDINGS_DIR", "./recordings", "Folder of the recordings of every run; made when missing"),
     v("RECORDINGS_MAX_DAYS", "7", "Recordings older than this are removed"),
     v("RECORDINGS_MAX_MIB", "1024", "Oldest recordings are removed above this many MiB in all"),

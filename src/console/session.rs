@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::outlet::{Console, Shared};
 use super::questions::Typed;
 use crate::agent::Decision;
-use crate::dispatch::{Dispatcher, Person, Refusal, Steered};
+use crate::dispatch::{AnswerRefusal, Dispatcher, Person, Refusal, Setting, Settlement, Steered};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Why a session ended.
@@ -25,12 +25,17 @@ pub enum Leave {
 }
 
 const HELP: &str = "\
-/reset           forget the conversation
-/backend [NAME]  show or choose who answers
-/stop            stop the answer (so does Ctrl-C)
-/steer TEXT      tell the agent something while it works
-/help            this
-/quit            leave (so does Ctrl-D)
+/reset             forget the conversation
+/backend [NAME]    show or choose who answers
+/ping [NAME]       ask a backend whether it can work
+/model [NAME]      show or choose its model; `unset` takes a choice back, here and below
+/thinking [LEVEL]  show or choose how much it thinks
+/safety [LEVEL]    show or choose what it may do without asking
+/mode [MODE]       show or choose `build` or `plan`
+/stop              stop the answer (so does Ctrl-C)
+/steer TEXT        tell the agent something while it works
+/help              this
+/quit              leave (so does Ctrl-D)
 While the agent asks something, a line is your answer.
 Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
@@ -137,7 +142,15 @@ impl Session<'_> {
         self.shared.questions.send_modify(|waiting| typed = waiting.take(line));
         match typed {
             Some(Typed::Decision(id, decision)) => {
-                self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| refusal.to_string())
+                self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| {
+                    if refusal == AnswerRefusal::Gone {
+                        // Its turn ended in this very moment: the next line is not for it.
+                        self.shared.questions.send_modify(|waiting| {
+                            self.shared.print(&waiting.settle(&id, &Settlement::TurnEnded).unwrap_or_default());
+                        });
+                    }
+                    refusal.to_string()
+                })
             }
             Some(Typed::More(next)) => {
                 self.shared.print(&next);
@@ -191,6 +204,14 @@ impl Session<'_> {
                 }
                 Some(name) => self.dispatcher.choose_backend(&Lane::Console, name).await.map(|()| format!("{name} answers from now on")),
             },
+            Some("/ping") => {
+                let current = self.dispatcher.backend_of(&Lane::Console).await;
+                self.dispatcher.ping(words.next().unwrap_or(&current)).await
+            }
+            Some("/model") => self.choose(Setting::Model, words.next()).await,
+            Some("/thinking") => self.choose(Setting::Effort, words.next()).await,
+            Some("/safety") => self.choose(Setting::Safety, words.next()).await,
+            Some("/mode") => self.choose(Setting::Mode, words.next()).await,
             Some(other) => Err(format!("{other} is no command; /help lists them, a leading blank makes it a prompt")),
             None if line.trim().is_empty() => Ok(String::new()),
             None if self.is_asked() => match self.answer(line) {
@@ -212,6 +233,10 @@ impl Session<'_> {
             self.shared.prompt();
         }
         true
+    }
+
+    async fn choose(&self, setting: Setting, value: Option<&str>) -> Result<String, String> {
+        self.dispatcher.choose(&Lane::Console, setting, value).await
     }
 
     fn submit(&mut self, line: &str) -> Result<(), String> {

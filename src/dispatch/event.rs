@@ -1,6 +1,7 @@
 //! Seeing one event through: files, prompt, turn, memory, binding, answer.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,11 +13,14 @@ use super::stage::{Follower, Stage};
 use super::veil::Veil;
 use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{Descriptor, FailureKind, Mode, Part, Safety, Settings, StartTurn};
+use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn};
 use crate::event::{Event, EventKind, Origin};
 use crate::prompt::{self, MemoryAccess};
-use crate::turn::{Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::SessionId;
+use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
+use crate::workspace::{Binding, LaneSettings, SessionId};
+
+/// The setting beside a session that says where it was made.
+const DIRECTORY: &str = "directory";
 
 impl Inner {
     /// Runs the event's turn and delivers its answer.
@@ -48,13 +52,23 @@ impl Inner {
         stage: &Arc<Stage>,
     ) -> Answer {
         let bindings = self.parts.workspace.bindings();
-        let name = self.backend_of(&event.lane).await;
+        let (name, lane) = self.backend_of(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
             tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
             return plain_failure(name, format!("The backend is not available. (backend missing, {id})"));
         };
+        let directory = match self.directory_of(&lane).await {
+            Ok(directory) => directory,
+            Err(fault) => {
+                tracing::error!(backend = name, fault, "nothing runs here until channels.md is mended");
+                return plain_failure(name, format!("The working directory of this channel cannot be used. (directory, {id})"));
+            }
+        };
         let binding = bindings.get(&event.lane, &name).await;
-        let start = self.start(event, backend.descriptor(), binding.session).await;
+        // Agents find a session only where it was made; some wait for ever for one that is not there.
+        let moved = binding.session.is_some() && binding.settings.get(DIRECTORY) != self.elsewhere(&directory).as_ref();
+        let session = binding.session.clone().filter(|_| !moved);
+        let start = self.start(event, &*backend, &lane, directory.clone(), session).await;
         let requested = start.native_id.clone();
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
@@ -75,7 +89,10 @@ impl Inner {
         follower.lift(&result.transcript);
         drop(follower);
         self.report(&name, &result);
-        let notices = self.keep(event, &name, binding.epoch, requested.as_deref(), &result).await;
+        let mut notices = self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await;
+        if moved {
+            notices.push("The working directory here is another one now; this is a new conversation.".to_owned());
+        }
         let (text, notices) = self.remember(result.text.clone(), notices).await;
         Answer {
             failure: wording::failure(&result.ending, self.parts.host.query_timeout, result.transcript.retry(), id),
@@ -89,15 +106,22 @@ impl Inner {
     }
 
     /// What the guest is told, from files read at this moment.
-    async fn start(&self, event: &Event, descriptor: &Descriptor, session: Option<SessionId>) -> StartTurn {
-        let choices = &self.parts.choices;
-        let own = descriptor.name == choices.backend;
+    async fn start(
+        &self,
+        event: &Event,
+        backend: &dyn Backend,
+        lane: &LaneSettings,
+        directory: PathBuf,
+        session: Option<SessionId>,
+    ) -> StartTurn {
+        let (choices, descriptor) = (&self.parts.choices, backend.descriptor());
+        let in_force = self.in_force(&event.lane, lane, descriptor).await;
         let memory_path = self.parts.workspace.memory_path();
         // Tools with which the agent may write to memory.md in this turn.
-        let may_write = choices.mode == Mode::Build
-            && match choices.safety {
+        let may_write = in_force.mode == Mode::Build
+            && match in_force.safety {
                 Safety::Default => false,
-                Safety::Edit => memory_path.starts_with(&self.parts.host.cwd),
+                Safety::Edit => memory_path.starts_with(&directory),
                 Safety::Danger => true,
             };
         let allowed = |tool: &&String| choices.allowed_tools.is_empty() || choices.allowed_tools.contains(tool);
@@ -110,20 +134,20 @@ impl Inner {
         StartTurn {
             session: 1,
             turn: 1,
-            cwd: self.parts.host.cwd.to_string_lossy().into_owned(),
+            cwd: directory.to_string_lossy().into_owned(),
             native_id: session.filter(|_| supported(Feature::Resume)).map(|id| id.as_str().to_owned()),
             fork: false,
             fresh_id: uuid::Uuid::new_v4().to_string(),
             one_shot: true,
             settings: Settings {
-                model: choices.model.clone().filter(|_| own && supported(Feature::Model)),
-                safety: choices.safety,
-                mode: if supported(Feature::Plan) { choices.mode } else { Mode::Build },
-                effort: None,
+                model: in_force.model,
+                safety: in_force.safety,
+                mode: in_force.mode,
+                effort: in_force.effort,
                 system_prompt: Some(assembled.text).filter(|_| supported(Feature::SystemPrompt)),
                 allowed_tools: if supported(Feature::AllowedTools) { choices.allowed_tools.clone() } else { Vec::new() },
                 max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
-                options: "{}".to_owned(),
+                options: backend.options().to_owned(),
             },
             parts: vec![Part::Text(prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref()))],
         }
@@ -151,16 +175,40 @@ impl Inner {
         }
     }
 
+    /// A working directory other than the usual one.
+    fn elsewhere(&self, directory: &Path) -> Option<String> {
+        (directory != self.parts.host.cwd).then(|| directory.to_string_lossy().into_owned())
+    }
+
     /// Saves or forgets the session; returns what to tell the user about it.
-    async fn keep(&self, event: &Event, backend: &str, epoch: u64, requested: Option<&str>, result: &TurnResult) -> Vec<String> {
+    async fn keep(
+        &self,
+        event: &Event,
+        backend: &str,
+        binding: &Binding,
+        requested: Option<&str>,
+        result: &TurnResult,
+        directory: &Path,
+    ) -> Vec<String> {
         let bindings = self.parts.workspace.bindings();
         let mut notices = result.transcript.notices().to_vec();
         let saved = match (&result.ending, &result.session) {
             (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
-                bindings.set_session_if(&event.lane, backend, None, epoch).await
+                bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
             (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => match SessionId::new(&ready.native_id) {
-                Ok(id) => bindings.set_session_if(&event.lane, backend, Some(id), epoch).await,
+                Ok(id) => {
+                    let elsewhere = self.elsewhere(directory);
+                    let noted = if binding.settings.get(DIRECTORY) == elsewhere.as_ref() {
+                        Ok(())
+                    } else {
+                        bindings.set_setting(&event.lane, backend, DIRECTORY, elsewhere).await
+                    };
+                    match noted {
+                        Ok(()) => bindings.set_session_if(&event.lane, backend, Some(id), binding.epoch).await,
+                        Err(error) => Err(error),
+                    }
+                }
                 Err(error) => Err(error),
             },
             _ => Ok(true),

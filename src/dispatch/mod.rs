@@ -4,58 +4,41 @@
 //! answer through the [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
 //! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
 
+mod choices;
 mod event;
 mod question;
 mod questions;
 mod reply;
+mod settings;
 mod stage;
 mod steering;
 mod veil;
 mod wording;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
+pub use choices::{Choices, Effective, effective};
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use reply::{Answer, DeliveryError, Outlet, Reply, Unseen};
+pub use settings::Setting;
 pub use steering::Steered;
 pub use wording::Refusal;
 
 use self::questions::Questions;
 use self::steering::Running;
-use crate::agent::{Decision, Mode, Safety};
+use crate::agent::Decision;
 use crate::event::{Event, Lane, NewEvent, Sequence};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
 use crate::turn::{Backends, Host, Launcher, Links, StopReason};
 use crate::workspace::Workspace;
-
-/// What the operator chose for every turn; a backend ignores what it does not support.
-#[derive(Clone, Debug)]
-pub struct Choices {
-    /// Backend of lanes without a choice of their own.
-    pub backend: String,
-    /// Model, for that backend only: another one would not know it.
-    pub model: Option<String>,
-    /// The level in force.
-    pub safety: Safety,
-    /// Build or plan.
-    pub mode: Mode,
-    /// The agent's own tool names; empty: no restriction.
-    pub allowed_tools: Vec<String>,
-    /// Model rounds.
-    pub max_turns: u32,
-    /// Bytes of a prompt.
-    pub prompt_limit: usize,
-    /// Discord users and roles that may answer every question.
-    pub approvers: Vec<u64>,
-}
 
 /// What a dispatcher works with.
 pub struct Parts {
@@ -95,6 +78,8 @@ struct Inner {
     tasks: TaskTracker,
     /// What was wrong with the files when they were last read.
     warned: Mutex<Vec<String>>,
+    /// What was said about settings that are not in force.
+    told: Mutex<HashSet<String>>,
     /// Told whenever an event is finished.
     finished: Notify,
 }
@@ -115,6 +100,7 @@ impl Dispatcher {
             questions,
             tasks: TaskTracker::new(),
             warned: Mutex::default(),
+            told: Mutex::default(),
             finished: Notify::new(),
         };
         let inner = Arc::new(inner);
@@ -185,31 +171,6 @@ impl Dispatcher {
         had.map_err(|error| {
             tracing::error!(%lane, %error, "cannot forget the conversation");
             "The conversation could not be forgotten: its file cannot be written. (storage)".to_owned()
-        })
-    }
-
-    /// The backend that answers in a lane.
-    pub async fn backend_of(&self, lane: &Lane) -> String {
-        self.inner.backend_of(lane).await
-    }
-
-    /// The backends there are.
-    #[must_use]
-    pub fn backend_names(&self) -> Vec<String> {
-        self.inner.parts.backends.names()
-    }
-
-    /// Chooses the backend of a lane, from its next turn on.
-    ///
-    /// # Errors
-    /// When there is no such backend or the file cannot be written; in words for the person who asked.
-    pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
-        if self.inner.parts.backends.get(name).is_none() {
-            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
-        }
-        self.inner.parts.workspace.bindings().set_backend(lane, name).await.map_err(|error| {
-            tracing::error!(%lane, %error, "cannot save the choice of a backend");
-            "The choice could not be saved. (storage)".to_owned()
         })
     }
 
@@ -298,10 +259,6 @@ impl Drop for Ticket {
 }
 
 impl Inner {
-    async fn backend_of(&self, lane: &Lane) -> String {
-        self.parts.workspace.bindings().active_backend(lane).await.unwrap_or_else(|| self.parts.choices.backend.clone())
-    }
-
     /// Tells the author that an accepted event will not be answered.
     async fn refuse(&self, event: &Event, why: &str) {
         let reply = self.parts.outlet.open(event);

@@ -12,7 +12,7 @@ use crate::agent::{Action, Descriptor, TimedInput};
 pub struct Generation {
     /// Counts the loads of this backend, from 1.
     pub number: u32,
-    /// SHA-256 of the component, lower-case hex.
+    /// SHA-256 of the component, and of what a launch profile makes of it where there is one; lower-case hex.
     pub digest: String,
 }
 
@@ -55,6 +55,10 @@ pub trait Backend: Send + Sync {
     fn descriptor(&self) -> &Descriptor;
     /// Which load this is.
     fn generation(&self) -> &Generation;
+    /// `settings.options` of every turn with it: a JSON object.
+    fn options(&self) -> &str {
+        "{}"
+    }
     /// Opens a link: a fresh guest with no history. Dropping the future leaves nothing behind.
     ///
     /// # Errors
@@ -88,9 +92,19 @@ pub trait Guest: Send {
 }
 
 /// The backends there are, by name.
+#[async_trait]
 pub trait Backends: Send + Sync {
     /// Returns the current generation of a backend; a turn asks once, at its start.
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>>;
     /// The names, sorted.
     fn names(&self) -> Vec<String>;
+    /// The names of those that can work here, as far as is known.
+    fn offered(&self) -> Vec<String> {
+        self.names()
+    }
+    /// Why a backend cannot work here now, in a few words for people, for example `it is not signed in`; none: as far as
+    /// is known it can.
+    async fn unavailable(&self, _name: &str) -> Option<String> {
+        None
+    }
 }

@@ -1,7 +1,8 @@
 //! What the operator decided about running agents, in the form a turn needs it.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::agent::Descriptor;
@@ -36,6 +37,38 @@ pub const BASE_VARIABLES: &[&str] = &[
     "no_proxy",
 ];
 
+/// What is known of the agents on this machine, by backend. Clones share it, because backends come while turns run.
+#[derive(Clone, Debug, Default)]
+pub struct Agents(Arc<RwLock<HashMap<String, Agent>>>);
+
+/// What is known of one backend's agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agent {
+    /// Where its programs are, by declared name; others are looked up in `PATH`.
+    pub programs: HashMap<String, PathBuf>,
+    /// What the version probe said, for example `2.1.197`.
+    pub version: Option<String>,
+}
+
+impl Agents {
+    /// Remembers what was found, in place of what was known before.
+    pub fn set(&self, backend: &str, agent: Agent) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(backend.to_owned(), agent);
+    }
+
+    /// Says where a program is.
+    pub fn set_program(&self, backend: &str, name: &str, path: &Path) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.entry(backend.to_owned()).or_default().programs.insert(name.to_owned(), path.to_owned());
+    }
+
+    /// What is known of a backend's agent; nothing, before it was looked at.
+    #[must_use]
+    pub fn get(&self, backend: &str) -> Agent {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(backend).cloned().unwrap_or_default()
+    }
+}
+
 /// How agents are run here.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -43,10 +76,8 @@ pub struct Host {
     pub variables: HashMap<String, String>,
     /// Names of further variables agents get.
     pub further_variables: Vec<String>,
-    /// Programs that are not simply looked up in `PATH`, by backend and declared name.
-    pub programs: HashMap<(String, String), PathBuf>,
-    /// What version probes said, by backend.
-    pub agent_versions: HashMap<String, String>,
+    /// What is known of the agents here.
+    pub agents: Agents,
     /// Put before the program.
     pub wrapper: Vec<String>,
     /// Working directory.
@@ -95,7 +126,13 @@ impl Host {
     /// The program a backend's declared name stands for.
     #[must_use]
     pub fn program(&self, backend: &str, name: &str) -> PathBuf {
-        self.programs.get(&(backend.to_owned(), name.to_owned())).cloned().unwrap_or_else(|| PathBuf::from(name))
+        self.agents.get(backend).programs.remove(name).unwrap_or_else(|| PathBuf::from(name))
+    }
+
+    /// The version of a backend's agent, where it is known.
+    #[must_use]
+    pub fn agent_version(&self, backend: &str) -> Option<String> {
+        self.agents.get(backend).version
     }
 }
 
@@ -113,8 +150,7 @@ mod tests {
         let host = Host {
             variables: variables.iter().map(|name| ((*name).to_owned(), format!("value of {name}"))).collect(),
             further_variables: vec!["EXTRA".into()],
-            programs: HashMap::new(),
-            agent_versions: HashMap::new(),
+            agents: Agents::default(),
             wrapper: vec![],
             cwd: "/".into(),
             query_timeout: Duration::ZERO,

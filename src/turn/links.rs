@@ -168,7 +168,7 @@ impl Links {
             backend_version: descriptor.version.clone(),
             generation: generation.number,
             digest: generation.digest.clone(),
-            agent_version: self.0.host.agent_versions.get(&descriptor.name).cloned(),
+            agent_version: self.0.host.agent_version(&descriptor.name),
             started: jiff::Timestamp::now().to_string(),
         };
         let parts = Parts {

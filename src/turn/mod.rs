@@ -18,7 +18,7 @@ pub use audience::{Answerer, Audience, Settled};
 pub use driver::{Steering, StopReason, TurnRequest, run};
 pub use ending::{Ending, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
-pub use host::{BASE_VARIABLES, Host};
+pub use host::{Agent, Agents, BASE_VARIABLES, Host};
 pub use launch::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
 pub use link::Unasked;
 pub use links::Links;

@@ -5,19 +5,26 @@
 //! the blocking pool; dropping a future does not stop what it began. Pinned by the tests of each file here.
 
 mod bindings;
+mod channels;
 mod discord_notes;
+mod followed;
 mod fresh;
 mod ledger;
 mod memory;
+mod profiles;
 mod replace;
+mod sections;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
+pub use channels::{Channels, LaneSettings, plain as is_plain_model};
 pub use discord_notes::DiscordNotes;
+pub use profiles::{Profile, ProfileFile, Profiles};
 
 use crate::prompt::{Document, Documents};
+use followed::Followed;
 use fresh::{Outcome, Stamp, Want};
 
 /// Most bytes read of a document; of `memory.md` the last ones, of others the first.
@@ -56,6 +63,7 @@ struct Inner {
     appended: Mutex<Option<Stamp>>,
     /// The last whole text of every document, for when one cannot be read.
     last: Mutex<[Option<String>; 6]>,
+    channels: Mutex<Followed<Channels>>,
 }
 
 impl Workspace {
@@ -72,7 +80,8 @@ impl Workspace {
             memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
-            let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default() };
+            let channels = Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse));
+            let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default(), channels };
             Ok(Self { inner: Arc::new(inner), bindings, notes })
         })
         .await
@@ -100,6 +109,31 @@ impl Workspace {
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
+    }
+
+    /// What the operator wrote about channels and projects, read again when it changed.
+    pub async fn channels(&self) -> Arc<Channels> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let mut channels = inner.channels.lock().unwrap_or_else(PoisonError::into_inner);
+            if channels.refresh() {
+                for warning in &channels.value().warnings {
+                    tracing::warn!("{warning}");
+                }
+            }
+            channels.value()
+        })
+        .await
+    }
+
+    /// The working directory that the operator means, its links resolved; see [`LaneSettings::directory`]. It must be
+    /// below one of `roots`; `~/` is the home folder.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the operator.
+    pub async fn directory(&self, text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<PathBuf, String> {
+        let (text, roots, home) = (text.to_owned(), roots.to_vec(), home.map(str::to_owned));
+        blocking(move || channels::directory(&text, &roots, home.as_deref())).await
     }
 
     /// Reads all documents as they are now; `memory.md` is made when missing.

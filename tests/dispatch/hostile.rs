@@ -1,6 +1,5 @@
 //! Hostile agents, as real processes, seen from the one who asked: a clear word, in time, and nothing left behind.
 
-use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ async fn ask(script: &str, timeout: Duration) -> (Answer, Duration) {
     let custody = Custody::new(Means::Best).unwrap();
     let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
     let mut parts = parts(folder.path(), "scripted", backends, Arc::new(custody), &collected, limits).await;
-    parts.host.programs = HashMap::from([(("scripted".to_owned(), "agent".to_owned()), program)]);
+    parts.host.agents.set_program("scripted", "agent", &program);
     parts.host.query_timeout = timeout;
     parts.host.output_limit = 8 << 20;
     let dispatcher = Dispatcher::new(parts);

@@ -1,6 +1,7 @@
 //! Dispatcher and turn driver on scripted parts.
 
 mod asks;
+mod health;
 mod hostile;
 mod order;
 mod steering;

@@ -149,6 +149,7 @@ async fn whoever_asked_answers_in_discord_and_others_do_not() {
     local.wait_for_message(CHANNEL, |text| text.ends_with("✅ Allowed by ann")).await;
     local.wait_for_message(CHANNEL, |text| text == "I would like to run something. Done, this once.").await;
     assert_eq!(bot.logs("question answered").await["decision"], "allow once");
+    assert!(!bot.stderr().contains("serenity does not know"), "{}", bot.stderr());
     local.wait_for("a clean book", |_| (!installation.read("state/discord.md").contains("`question:")).then_some(())).await;
 }
 

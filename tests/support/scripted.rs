@@ -21,7 +21,7 @@ use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::Recorder;
 use aetheel::turn::{
-    Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand,
+    Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand,
     ProcessEvent,
 };
 use aetheel::workspace::Workspace;
@@ -381,6 +381,8 @@ pub async fn parts(
             mode: Mode::Build,
             allowed_tools: vec![],
             max_turns: 25,
+            effort: None,
+            project_roots: vec![],
             prompt_limit: 256 << 10,
             approvers: vec![],
         },
@@ -400,8 +402,7 @@ pub fn host(folder: &Path) -> Host {
     Host {
         variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
         further_variables: vec![],
-        programs: HashMap::new(),
-        agent_versions: HashMap::new(),
+        agents: Agents::default(),
         wrapper: vec![],
         cwd: folder.to_owned(),
         query_timeout: Duration::from_secs(60),

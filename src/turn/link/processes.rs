@@ -33,7 +33,7 @@ impl Task {
                 self.spawns += 1;
                 self.processes.insert(proc, running);
                 self.tell_turns(|| Report::Heard);
-                let agent_version = self.parts.host.agent_versions.get(self.name()).cloned();
+                let agent_version = self.parts.host.agent_version(self.name());
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
             Err(failure) => {

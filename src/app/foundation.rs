@@ -1,0 +1,121 @@
+//! What every command that looks at backends stands on: the sandbox, the components, the agents' custody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::agents::Examiner;
+use super::auto;
+use super::listing::{Listing, Row};
+use super::roster::{PROFILED, Roster};
+use super::start::Refused;
+use crate::agent::descriptor::{OneShot, Sharing};
+use crate::backend::{Engine, LoadReport, Registry, RegistryOptions};
+use crate::cli::exit;
+use crate::config::{AUTO, Config};
+use crate::plain::with_causes;
+use crate::process::{Custody, Means};
+use crate::turn::Backends as _;
+
+/// See the module.
+pub struct Foundation {
+    pub custody: Custody,
+    pub roster: Arc<Roster>,
+    registry: Arc<Registry>,
+    /// Files that do not serve, each with its reason.
+    pub refused: Vec<String>,
+    /// The backend of lanes without a choice, or why there is none.
+    pub default: Result<String, Refused>,
+    /// How it was found, where nobody named one.
+    pub detected: Option<String>,
+}
+
+impl Foundation {
+    /// Loads the components and decides which backend answers; looks at no agent yet.
+    ///
+    /// # Errors
+    /// Everything without which nothing can be looked at.
+    pub async fn lay(config: &Config, variables: &HashMap<String, String>) -> Result<Self, Vec<String>> {
+        let mut faults = Vec::new();
+        let custody = Custody::new(Means::Best)
+            .map_err(|error| faults.push(format!("cannot take custody of processes: {}", with_causes(&error))))
+            .ok();
+        let engine = Engine::new(&config.limits, Some(&config.cache_dir))
+            .map_err(|error| faults.push(format!("cannot start the backend engine: {}", with_causes(&error))))
+            .ok();
+        let (Some(custody), Some(engine)) = (custody, engine) else { return Err(faults) };
+        let (registry, reports) = Registry::start(engine, RegistryOptions::new(&config.backends_dir)).await;
+        let registry = Arc::new(registry);
+        let examiner = Examiner { config: config.clone(), variables: variables.clone(), custody: custody.clone() };
+        let roster = Roster::new(registry.clone(), examiner).await;
+        let detected = (config.agent_backend == AUTO).then(|| auto::detect(&roster));
+        let default = match &detected {
+            Some(auto::Detected { name: Some(name), .. }) => Ok(name.clone()),
+            Some(nothing) => Err(Refused { code: exit::UNAVAILABLE, faults: nothing.faults() }),
+            None if roster.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
+            None => Err(Refused { code: exit::CONFIG, faults: vec![no_backend(config, &roster)] }),
+        };
+        if let Ok(name) = &default {
+            roster.decide(name);
+        }
+        let refused = reports.into_iter().filter_map(refusal).collect();
+        Ok(Self {
+            custody,
+            roster,
+            registry,
+            refused,
+            default,
+            detected: detected.filter(|detected| detected.name.is_some()).map(|detected| detected.why()),
+        })
+    }
+
+    /// Looks at all agents and lists the backends.
+    pub async fn list(self) -> Listing {
+        let Self { roster, registry, refused, default, detected, .. } = self;
+        roster.examine_others().await;
+        let mut backends = Vec::new();
+        for name in roster.names() {
+            let component = roster.component_of(&name);
+            let declared = registry.get(&component).map_or((Sharing::Turn, OneShot::Never), |backend| {
+                let descriptor = backend.descriptor();
+                (descriptor.sharing, descriptor.one_shot)
+            });
+            if let (Some(backend), Some(findings)) = (roster.get(&name), roster.findings(&name)) {
+                let is_default = default.as_ref().is_ok_and(|default| *default == name);
+                backends.push(Row::new(&*backend, component, declared, &findings, is_default));
+            }
+        }
+        let mut warnings = roster.warnings();
+        warnings.extend(roster.run_warnings());
+        let (default, faults) = match default {
+            Ok(default) => (Some(default), Vec::new()),
+            Err(refused) => (None, refused.faults),
+        };
+        // What is wrong with each stands beside it.
+        warnings.extend(faults.into_iter().take(1));
+        Listing { default, detected, backends, refused, warnings }
+    }
+}
+
+/// Why a file of the backends folder does not serve.
+fn refusal(report: LoadReport) -> Option<String> {
+    match report {
+        LoadReport::Refused { path, reason } => Some(format!("{}: {}; {}", path.display(), with_causes(&*reason), reason.hint())),
+        _ => None,
+    }
+}
+
+fn no_backend(config: &Config, roster: &Roster) -> String {
+    let (wanted, names) = (&config.agent_backend, roster.names());
+    let folder = config.backends_dir.display();
+    if wanted == PROFILED {
+        return format!("AGENT_BACKEND {wanted:?} has no agent of its own; name one of the profiles in acp.md");
+    }
+    if roster.is_profile(wanted) {
+        return format!("AGENT_BACKEND {wanted:?} is a profile of acp.md, but {folder} has no backend `{PROFILED}` to run it");
+    }
+    if names.is_empty() {
+        format!("AGENT_BACKEND {wanted:?}: no backend could be loaded from {folder}; build them with `make guests`")
+    } else {
+        format!("AGENT_BACKEND {wanted:?} is not one of the backends in {folder}: {}; `{AUTO}` takes what can work here", names.join(", "))
+    }
+}

@@ -1,0 +1,311 @@
+//! The backends as the operator set them up: which there are, how they run, and whether they can work here.
+//!
+//! Stands between the loaded components and whoever asks for a backend. It makes one backend a launch profile of the
+//! component for ACP agents, has an agent run live or once a turn, and looks at every agent, again when a component or a
+//! profile comes. It loads no component and starts no turn. Pinned by `tests/gateway/backends.rs`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
+
+use super::agents::{Examiner, Findings, Place};
+use super::variant::{self, Variant};
+use crate::backend::{LoadReport, Registry};
+use crate::turn::{Agent, Agents, Backend, Backends};
+use crate::workspace::{Profile, ProfileFile};
+
+/// The component that many agents are understood by; it has no agent of its own.
+pub const PROFILED: &str = "acp";
+
+/// How often the file of profiles is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub struct Roster {
+    registry: Arc<Registry>,
+    examiner: Examiner,
+    /// Shared with those who start agents.
+    agents: Agents,
+    file: ProfileFile,
+    /// The backend of lanes without a choice, once it is decided.
+    default: OnceLock<String>,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    profiles: BTreeMap<String, Arc<Kept>>,
+    /// What was left out of the file of profiles.
+    warnings: Vec<String>,
+    findings: BTreeMap<String, Arc<Findings>>,
+}
+
+/// A component, and the profile it runs with.
+type Base = (Arc<dyn Backend>, Option<Arc<Kept>>);
+
+struct Kept {
+    profile: Profile,
+    /// Counts how often it was another one.
+    revision: u32,
+}
+
+impl Roster {
+    /// The components of a registry, and the profiles of a configuration folder. No agent is looked at yet.
+    pub async fn new(registry: Arc<Registry>, examiner: Examiner) -> Arc<Self> {
+        let file = ProfileFile::new(&examiner.config.config_dir);
+        let (agents, default, known) = (Agents::default(), OnceLock::new(), RwLock::default());
+        let roster = Arc::new(Self { registry, examiner, agents, file, default, known });
+        roster.read_profiles().await;
+        roster
+    }
+
+    /// Says which backend answers where nothing else was chosen. Counts once.
+    pub fn decide(&self, default: &str) {
+        let _ = self.default.set(default.to_owned());
+    }
+
+    /// What is known of the agents, kept current.
+    pub fn agents(&self) -> Agents {
+        self.agents.clone()
+    }
+
+    /// What was left out of the file of profiles.
+    pub fn warnings(&self) -> Vec<String> {
+        self.read().warnings.clone()
+    }
+
+    /// Whether a name is that of a profile, whether or not there is the component for it.
+    pub fn is_profile(&self, name: &str) -> bool {
+        self.read().profiles.contains_key(name)
+    }
+
+    /// The component that understands a backend's agent.
+    pub fn component_of(&self, name: &str) -> String {
+        (if self.profile(name).is_some() { PROFILED } else { name }).to_owned()
+    }
+
+    /// What `BACKEND_RUN` asks for in vain.
+    pub fn run_warnings(&self) -> Vec<String> {
+        let runs = &self.examiner.config.backend_run;
+        let unknown = runs.named.keys().filter(|name| self.get(name).is_none());
+        let unknown = unknown.map(|name| format!("BACKEND_RUN names `{name}`, which is no backend here"));
+        let component = |name: &String| self.base(name).map(|(inner, _)| variant::run_of(name, inner.descriptor(), runs.of(name)).1);
+        unknown.chain(self.names().iter().filter_map(component).flatten()).collect()
+    }
+
+    /// What was found out about a backend's agent when it was last looked at.
+    pub fn findings(&self, name: &str) -> Option<Arc<Findings>> {
+        self.read().findings.get(name).cloned()
+    }
+
+    /// Looks at a backend's agent without starting anything.
+    pub fn look(&self, name: &str) -> Option<Findings> {
+        let backend = self.get(name)?;
+        Some(self.examiner.look(backend.descriptor(), &self.place(name)))
+    }
+
+    /// Looks at a backend's agent and asks for its version.
+    pub async fn examine(&self, name: &str) -> Option<Arc<Findings>> {
+        let backend = self.get(name)?;
+        let findings = Arc::new(self.examiner.examine(backend.descriptor(), &self.place(name)).await);
+        let mut agent = Agent { version: findings.version.clone(), ..Agent::default() };
+        let declared = &backend.descriptor().programs;
+        if let Ok(ourselves) = std::env::current_exe() {
+            let ours = declared.iter().filter(|program| program.name == env!("CARGO_PKG_NAME"));
+            agent.programs.extend(ours.map(|program| (program.name.clone(), ourselves.clone())));
+        }
+        if let (Some(first), Some(found)) = (declared.first(), &findings.program) {
+            agent.programs.insert(first.name.clone(), found.clone());
+        }
+        self.agents.set(name, agent);
+        self.write().findings.insert(name.to_owned(), findings.clone());
+        Some(findings)
+    }
+
+    /// Examines all agents not examined yet, side by side.
+    pub async fn examine_others(self: &Arc<Self>) {
+        let mut examinations = JoinSet::new();
+        for name in self.names().into_iter().filter(|name| self.findings(name).is_none()) {
+            let roster = self.clone();
+            examinations.spawn(async move { roster.examine(&name).await.map(|findings| (name, findings)) });
+        }
+        while let Some(examined) = examinations.join_next().await {
+            if let Ok(Some((name, findings))) = examined {
+                self.tell(&name, &findings);
+            }
+        }
+    }
+
+    /// Follows what comes, for ever: examines what was not examined yet, then components and profiles as they change.
+    pub async fn follow(self: Arc<Self>) {
+        let mut reports = self.registry.subscribe();
+        self.examine_others().await;
+        let mut look = tokio::time::interval(LOOK);
+        loop {
+            tokio::select! {
+                report = reports.recv() => match report {
+                    Ok(LoadReport::Loaded { name, .. }) if name == PROFILED => {
+                        let profiles: Vec<String> = self.read().profiles.keys().cloned().collect();
+                        self.examine_again(profiles).await;
+                    }
+                    Ok(LoadReport::Loaded { name, .. }) => self.examine_again(vec![name]).await,
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => self.examine_others().await,
+                    Err(RecvError::Closed) => return,
+                },
+                _ = look.tick() => {
+                    let changed = self.read_profiles().await;
+                    self.examine_again(changed).await;
+                }
+            }
+        }
+    }
+
+    async fn examine_again(&self, names: Vec<String>) {
+        for name in names {
+            if let Some(findings) = self.examine(&name).await {
+                self.tell(&name, &findings);
+            }
+        }
+    }
+
+    fn tell(&self, name: &str, findings: &Findings) {
+        let program = findings.program.as_deref().map(Path::display).map(tracing::field::display);
+        if findings.faults.is_empty() {
+            tracing::info!(backend = name, program, version = findings.version, "backend is ready");
+        } else if self.is_profile(name) {
+            // There are profiles for many more agents than anybody has.
+            tracing::debug!(backend = name, reason = findings.reasons(), "backend is not available");
+        } else {
+            tracing::info!(backend = name, reason = findings.reasons(), "backend is not available");
+        }
+        for warning in &findings.warnings {
+            tracing::info!(backend = name, "{warning}");
+        }
+    }
+
+    /// Reads the profiles again if their file changed; returns the names of those that did.
+    async fn read_profiles(&self) -> Vec<String> {
+        let (read, changed) = self.file.refresh().await;
+        if !changed {
+            return Vec::new();
+        }
+        let mut warnings = read.warnings.clone();
+        let mut known = self.write();
+        let mut profiles = BTreeMap::new();
+        let mut news = Vec::new();
+        for (name, profile) in &read.all {
+            if name != PROFILED && self.registry.get(name).is_some() {
+                warnings.push(format!("acp.md: profile `{name}` is left out: there is a backend of that name"));
+                continue;
+            }
+            let kept = match known.profiles.get(name) {
+                Some(kept) if kept.profile == *profile => kept.clone(),
+                before => {
+                    news.push(name.clone());
+                    let revision = before.map_or(0, |kept| kept.revision + 1);
+                    Arc::new(Kept { profile: profile.clone(), revision })
+                }
+            };
+            profiles.insert(name.clone(), kept);
+        }
+        for warning in warnings.iter().filter(|warning| !known.warnings.contains(warning)) {
+            tracing::warn!("{warning}");
+        }
+        let before = std::mem::replace(&mut known.profiles, profiles);
+        for gone in before.into_keys().filter(|name| !read.all.contains_key(name)) {
+            known.findings.remove(&gone);
+        }
+        known.warnings = warnings;
+        news
+    }
+
+    /// The component behind a name, and the profile it runs with.
+    fn base(&self, name: &str) -> Option<Base> {
+        if let Some(profile) = self.profile(name) {
+            return Some((self.registry.get(PROFILED)?, Some(profile)));
+        }
+        self.registry.get(name).filter(|_| name != PROFILED).map(|backend| (backend, None))
+    }
+
+    /// The profile of this name, where there is no component of it.
+    fn profile(&self, name: &str) -> Option<Arc<Kept>> {
+        let free = name == PROFILED || self.registry.get(name).is_none();
+        self.read().profiles.get(name).filter(|_| free).cloned()
+    }
+
+    fn place(&self, name: &str) -> Place {
+        let default = self.default.get().is_some_and(|default| default == name);
+        let home = self.examiner.variables.get("HOME").map(String::as_str);
+        let profile = self.profile(name);
+        let operators = self.examiner.config.backend_cli_path.clone().filter(|_| default);
+        Place {
+            path: operators.or_else(|| profile.as_ref()?.profile.program_path(home)),
+            hint: if default { Some("set BACKEND_CLI_PATH") } else { profile.map(|_| "give its path in acp.md") },
+            default,
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Backends for Roster {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        let (inner, kept) = self.base(name)?;
+        let (run, _) = variant::run_of(name, inner.descriptor(), self.examiner.config.backend_run.of(name));
+        let profile = kept.as_ref().map(|kept| (&kept.profile, kept.revision));
+        match Variant::of(inner, run, profile) {
+            Ok(backend) => Some(backend),
+            Err(error) => {
+                tracing::error!(backend = name, %error, "the profile does not fit the component");
+                None
+            }
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names = self.registry.names();
+        let profiles = names.iter().any(|name| name == PROFILED).then(|| self.read().profiles.keys().cloned().collect::<Vec<_>>());
+        names.retain(|name| name != PROFILED);
+        names.extend(profiles.into_iter().flatten());
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn offered(&self) -> Vec<String> {
+        let mut names = self.names();
+        names.retain(|name| match self.findings(name) {
+            Some(findings) => findings.faults.is_empty(),
+            None => self.look(name).is_some_and(|findings| findings.faults.is_empty()),
+        });
+        names
+    }
+
+    async fn unavailable(&self, name: &str) -> Option<String> {
+        // What was wrong may have been mended since.
+        let findings = match self.findings(name) {
+            Some(findings) if findings.faults.is_empty() => findings,
+            _ => self.examine(name).await?,
+        };
+        let reasons: Vec<&str> = findings.faults.iter().map(|fault| fault.brief).collect();
+        (!reasons.is_empty()).then(|| reasons.join(", and "))
+    }
+}
+
+/// Whether a program is this one: the scripted agent of the demo, which nobody means unless they name it.
+pub fn is_demo(backend: &dyn Backend) -> bool {
+    backend.descriptor().programs.first().is_some_and(|program| program.name == env!("CARGO_PKG_NAME"))
+}

@@ -1,0 +1,165 @@
+//! A backend as it is run here: live or once a turn, and with the agent of a profile.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sha2::{Digest as _, Sha256};
+
+use crate::agent::Descriptor;
+use crate::agent::descriptor::{DescriptorError, OneShot, Sharing};
+use crate::config::Run;
+use crate::turn::{Backend, Generation, Guest, GuestFailure};
+use crate::workspace::Profile;
+
+/// A component that says of itself what holds here.
+pub struct Variant {
+    inner: Arc<dyn Backend>,
+    descriptor: Descriptor,
+    generation: Generation,
+    options: String,
+}
+
+impl Variant {
+    /// The component run in this way, and with the agent of this profile, which was changed so often since the start; the
+    /// component itself where that is what it is anyway.
+    ///
+    /// # Errors
+    /// When the profile does not fit the component.
+    pub fn of(inner: Arc<dyn Backend>, run: Run, profile: Option<(&Profile, u32)>) -> Result<Arc<dyn Backend>, DescriptorError> {
+        let once = run == Run::OneShot && inner.descriptor().sharing != Sharing::Turn;
+        let (generation, options, descriptor) = match profile {
+            None if !once => return Ok(inner),
+            None => (inner.generation().clone(), inner.options().to_owned(), inner.descriptor().clone()),
+            Some((profile, revision)) => {
+                let (descriptor, options) = (profile.apply(inner.descriptor())?, profile.options());
+                (changed(inner.generation(), &descriptor, &options, revision), options, descriptor)
+            }
+        };
+        let descriptor = if once { descriptor.as_one_shot() } else { descriptor };
+        Ok(Arc::new(Self { inner, descriptor, generation, options }))
+    }
+}
+
+/// Another generation wherever component or profile is another, so that no link outlives what it was opened for.
+fn changed(of: &Generation, descriptor: &Descriptor, options: &str, revision: u32) -> Generation {
+    let descriptor = serde_json::to_string(descriptor).unwrap_or_default();
+    let digest = Sha256::digest(format!("{}\n{descriptor}\n{options}", of.digest));
+    let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Generation { number: of.number + revision, digest }
+}
+
+#[async_trait]
+impl Backend for Variant {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    fn options(&self) -> &str {
+        &self.options
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        self.inner.open().await
+    }
+}
+
+/// How a backend runs when this is wanted, and why that is not what was wanted.
+pub fn run_of(name: &str, descriptor: &Descriptor, wanted: Option<Run>) -> (Run, Option<String>) {
+    let (usual, other) = match (descriptor.sharing, descriptor.one_shot) {
+        (Sharing::Turn, _) => (Run::OneShot, false),
+        (_, OneShot::Never) => (Run::Live, false),
+        (_, OneShot::Offered) => (Run::Live, true),
+        (_, OneShot::Preferred) => (Run::OneShot, true),
+    };
+    match wanted {
+        Some(wanted) if wanted != usual && !other => {
+            let warning = format!("BACKEND_RUN: backend `{name}` cannot run {}, only {}; it is ignored", wanted.word(), usual.word());
+            (usual, Some(warning))
+        }
+        Some(wanted) => (wanted, None),
+        None => (usual, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::descriptor::Feature;
+    use crate::workspace::Profiles;
+
+    struct Plain(Descriptor, Generation);
+
+    #[async_trait]
+    impl Backend for Plain {
+        fn descriptor(&self) -> &Descriptor {
+            &self.0
+        }
+
+        fn generation(&self) -> &Generation {
+            &self.1
+        }
+
+        async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+            Err(GuestFailure::Refused("the component was asked".into()))
+        }
+    }
+
+    fn descriptor(sharing: &str, one_shot: &str) -> Descriptor {
+        let json = format!(
+            r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}],"sharing":"{sharing}","one-shot":"{one_shot}",
+            "features":["resume","steer"],"live-only":["steer"]}}"#
+        );
+        Descriptor::parse(&json).expect("valid")
+    }
+
+    fn component(sharing: &str, one_shot: &str) -> Arc<dyn Backend> {
+        Arc::new(Plain(descriptor(sharing, one_shot), Generation { number: 3, digest: "d".repeat(64) }))
+    }
+
+    #[test]
+    fn a_backend_runs_as_it_likes_unless_it_can_do_what_is_wanted() {
+        let cases = [
+            ("turn", "never", None, Run::OneShot, false),
+            ("turn", "never", Some(Run::Live), Run::OneShot, true),
+            ("turn", "never", Some(Run::OneShot), Run::OneShot, false),
+            ("session", "never", None, Run::Live, false),
+            ("session", "never", Some(Run::OneShot), Run::Live, true),
+            ("link", "offered", None, Run::Live, false),
+            ("link", "offered", Some(Run::OneShot), Run::OneShot, false),
+            ("session", "preferred", None, Run::OneShot, false),
+            ("session", "preferred", Some(Run::Live), Run::Live, false),
+        ];
+        for (sharing, one_shot, wanted, run, warned) in cases {
+            let (found, warning) = run_of("x", &descriptor(sharing, one_shot), wanted);
+            assert_eq!((found, warning.is_some()), (run, warned), "{sharing} {one_shot} {wanted:?}: {warning:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_one_shot_run_lacks_what_is_live_only_and_is_the_same_component() {
+        let once = Variant::of(component("link", "offered"), Run::OneShot, None).expect("fits");
+        assert_eq!((once.descriptor().sharing, once.options()), (Sharing::Turn, "{}"));
+        assert!(once.descriptor().has(Feature::Resume) && !once.descriptor().has(Feature::Steer));
+        assert_eq!(once.generation().to_string(), "3@dddddddddddd");
+        assert!(matches!(once.open().await, Err(GuestFailure::Refused(said)) if said == "the component was asked"));
+        let live = Variant::of(component("link", "offered"), Run::Live, None).expect("fits");
+        assert!(live.descriptor().has(Feature::Steer));
+    }
+
+    #[test]
+    fn another_profile_is_another_generation() {
+        let of = |command: &str, revision| {
+            let profiles = Profiles::parse(&format!("## it\n- command: {command}\n"));
+            Variant::of(component("link", "never"), Run::Live, Some((&profiles.all["it"], revision))).expect("fits")
+        };
+        let (first, same, other) = (of("it a", 0), of("it a", 0), of("it b", 1));
+        assert_eq!((first.descriptor().name.as_str(), first.generation()), ("it", same.generation()));
+        assert_ne!(first.generation().digest, other.generation().digest);
+        assert_eq!((first.generation().number, other.generation().number), (3, 4));
+        assert!(first.options().contains("\"a\""), "{}", first.options());
+    }
+}

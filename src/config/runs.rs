@@ -1,0 +1,80 @@
+//! Which backends keep their agent running, and which start it for every turn.
+
+use std::collections::BTreeMap;
+
+/// How an agent runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// It goes on after a turn.
+    Live,
+    /// One process for every turn.
+    OneShot,
+}
+
+impl Run {
+    /// `live` or `one-shot`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::OneShot => "one-shot",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Live, Self::OneShot].into_iter().find(|run| run.word() == text)
+    }
+}
+
+/// The operator's choices of [`Run`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// For backends not named.
+    pub all: Option<Run>,
+    /// By name.
+    pub named: BTreeMap<String, Run>,
+}
+
+impl Runs {
+    /// Reads items such as `live` and `codex=one-shot`; the second part is what is wrong with them.
+    pub(super) fn parse(items: &[String]) -> (Self, Vec<String>) {
+        let (mut runs, mut faults) = (Self::default(), Vec::new());
+        for item in items {
+            let (name, run) = item.split_once('=').map_or((None, item.as_str()), |(name, run)| (Some(name.trim()), run.trim()));
+            match (name, Run::parse(run)) {
+                (None, Some(run)) => runs.all = Some(run),
+                (Some(name), Some(run)) if !name.is_empty() => drop(runs.named.insert(name.to_owned(), run)),
+                _ => faults.push(format!("{item:?} must be `live`, `one-shot`, or one of them behind a backend's name and `=`")),
+            }
+        }
+        (runs, faults)
+    }
+
+    /// What was chosen for a backend.
+    #[must_use]
+    pub fn of(&self, backend: &str) -> Option<Run> {
+        self.named.get(backend).copied().or(self.all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (Runs, Vec<String>) {
+        Runs::parse(&text.split(',').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_named_backend_goes_its_own_way_whatever_holds_for_the_others() {
+        let (runs, faults) = parse("codex = live,one-shot");
+        assert_eq!((runs.of("codex"), runs.of("claude"), faults), (Some(Run::Live), Some(Run::OneShot), vec![]));
+        assert_eq!(Runs::default().of("codex"), None);
+    }
+
+    #[test]
+    fn what_is_no_way_to_run_is_named() {
+        let (_, faults) = parse("once,=live,codex=,claude=live");
+        assert_eq!(faults.len(), 3, "{faults:?}");
+    }
+}

@@ -1,0 +1,225 @@
+//! Who answers in a lane, and how: what the operator set for all, wrote for the channel, and people chose.
+//!
+//! Pure. The operator's word is a ceiling: people choose below it. What a backend does not support is not asked of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::agent::descriptor::{Choice, Feature};
+use crate::agent::{Descriptor, Mode, Safety};
+use crate::workspace::LaneSettings;
+
+/// What the operator chose for every turn; a backend ignores what it does not support.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Backend of lanes without a choice of their own.
+    pub backend: String,
+    /// Model, for that backend only: another one would not know it.
+    pub model: Option<String>,
+    /// Level of effort, an id or label, for that backend only.
+    pub effort: Option<String>,
+    /// The level in force, the most a lane may have.
+    pub safety: Safety,
+    /// Build or plan; plan allows nothing else.
+    pub mode: Mode,
+    /// The agent's own tool names; empty: no restriction.
+    pub allowed_tools: Vec<String>,
+    /// Model rounds.
+    pub max_turns: u32,
+    /// Where working directories of lanes may be.
+    pub project_roots: Vec<PathBuf>,
+    /// Bytes of a prompt.
+    pub prompt_limit: usize,
+    /// Discord users and roles that may answer every question.
+    pub approvers: Vec<u64>,
+}
+
+/// What is in force for a lane and a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// None: the agent's own.
+    pub model: Option<String>,
+    /// An id of the descriptor's. None: the agent's own.
+    pub effort: Option<String>,
+    /// At most [`Effective::ceiling`].
+    pub safety: Safety,
+    /// `build`, unless the backend has a mode for planning.
+    pub mode: Mode,
+    /// The most people may choose here.
+    pub ceiling: Safety,
+    /// What was set and is not in force, for the operator.
+    pub warnings: Vec<String>,
+}
+
+/// Names under which a lane's choices are kept with its binding.
+pub(super) mod names {
+    pub const MODEL: &str = "model";
+    pub const EFFORT: &str = "effort";
+    pub const SAFETY: &str = "safety";
+    pub const MODE: &str = "mode";
+}
+
+/// Works out what is in force: `own` is what people chose for the lane and backend, `lane` what the operator wrote about
+/// the lane, `choices` what was set for all.
+#[must_use]
+pub fn effective(choices: &Choices, lane: &LaneSettings, own: &BTreeMap<String, String>, descriptor: &Descriptor) -> Effective {
+    let mut warnings = Vec::new();
+    let default = descriptor.name == choices.backend;
+    let meant = lane.backend.as_ref().map_or(default, |backend| *backend == descriptor.name);
+    let chosen = |name: &str, lane: &Option<String>, all: &Option<String>| {
+        let lane = lane.clone().filter(|_| meant);
+        own.get(name).cloned().or(lane).or_else(|| all.clone().filter(|_| default))
+    };
+    let model = chosen(names::MODEL, &lane.model, &choices.model).filter(|_| descriptor.has(Feature::Model));
+    let wanted = chosen(names::EFFORT, &lane.effort, &choices.effort).filter(|_| descriptor.has(Feature::Effort));
+    let effort = wanted.as_deref().and_then(|wanted| effort(descriptor, wanted));
+    if let (Some(wanted), None) = (&wanted, &effort) {
+        warnings.push(format!(
+            "backend `{}` knows no level of thinking {wanted:?}, only {}; it is ignored",
+            descriptor.name,
+            listed(&descriptor.efforts)
+        ));
+    }
+    let ceiling = lane.safety.map_or(choices.safety, |safety| safety.min(choices.safety));
+    if lane.safety.is_some_and(|safety| safety > choices.safety) {
+        warnings.push(format!(
+            "channels.md asks for safety `{}`, PERMISSION_MODE allows `{}`",
+            level(lane.safety.unwrap_or(ceiling)),
+            level(ceiling)
+        ));
+    }
+    let safety = own.get(names::SAFETY).and_then(|text| safety(text)).map_or(ceiling, |safety| safety.min(ceiling));
+    let plan = planning(choices, lane) || own.get(names::MODE).is_some_and(|mode| mode == "plan");
+    let (mode, safety) = match (plan, descriptor.has(Feature::Plan)) {
+        (true, true) => (Mode::Plan, safety),
+        // Who asked for a plan did not ask for changes.
+        (true, false) => (Mode::Build, Safety::Default),
+        (false, _) => (Mode::Build, safety),
+    };
+    Effective { model, effort, safety, mode, ceiling, warnings }
+}
+
+/// Whether the operator allows nothing but planning.
+pub(super) fn planning(choices: &Choices, lane: &LaneSettings) -> bool {
+    choices.mode == Mode::Plan || lane.mode == Some(Mode::Plan)
+}
+
+/// The id of a level of effort, whichever way people write it.
+pub(super) fn effort(descriptor: &Descriptor, wanted: &str) -> Option<String> {
+    let fits = |choice: &&Choice| choice.id.eq_ignore_ascii_case(wanted) || choice.label.eq_ignore_ascii_case(wanted);
+    descriptor.efforts.iter().find(fits).map(|choice| choice.id.clone())
+}
+
+/// A level by its word.
+pub(super) fn safety(word: &str) -> Option<Safety> {
+    LEVELS.into_iter().find(|safety| level(*safety) == word)
+}
+
+/// From the strictest on.
+pub(super) const LEVELS: [Safety; 3] = [Safety::Default, Safety::Edit, Safety::Danger];
+
+pub(super) fn level(safety: Safety) -> &'static str {
+    match safety {
+        Safety::Default => "default",
+        Safety::Edit => "edit",
+        Safety::Danger => "danger",
+    }
+}
+
+/// Ids of choices, for people.
+pub(super) fn listed(choices: &[Choice]) -> String {
+    let ids: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.id)).collect();
+    ids.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choices() -> Choices {
+        Choices {
+            backend: "a".into(),
+            model: Some("all".into()),
+            effort: Some("low".into()),
+            safety: Safety::Edit,
+            mode: Mode::Build,
+            allowed_tools: vec![],
+            max_turns: 25,
+            project_roots: vec![],
+            prompt_limit: 1,
+            approvers: Vec::new(),
+        }
+    }
+
+    fn descriptor(name: &str, features: &str) -> Descriptor {
+        let json = format!(
+            r#"{{"name":"{name}","version":"1","programs":[{{"name":"x"}}],"features":{features},
+            "efforts":[{{"id":"low","label":"Low"}},{{"id":"high","label":"Very high"}}]}}"#
+        );
+        Descriptor::parse(&json).expect("valid")
+    }
+
+    const ALL: &str = r#"["model","effort","plan"]"#;
+
+    fn own(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn people_go_before_the_channel_and_the_channel_before_what_is_set_for_all() {
+        let lane = LaneSettings { model: Some("lane".into()), effort: Some("high".into()), ..LaneSettings::default() };
+        let of = |lane: &LaneSettings, own: &BTreeMap<String, String>| {
+            let found = effective(&choices(), lane, own, &descriptor("a", ALL));
+            (found.model.unwrap(), found.effort.unwrap())
+        };
+        assert_eq!(of(&LaneSettings::default(), &own(&[])), ("all".to_owned(), "low".to_owned()));
+        assert_eq!(of(&lane, &own(&[])), ("lane".to_owned(), "high".to_owned()));
+        assert_eq!(of(&lane, &own(&[("model", "mine"), ("effort", "Very High")])), ("mine".to_owned(), "high".to_owned()));
+    }
+
+    #[test]
+    fn a_model_is_only_for_the_backend_it_was_meant_for() {
+        let b = descriptor("b", ALL);
+        let mut lane = LaneSettings { model: Some("lane".into()), ..LaneSettings::default() };
+        assert_eq!(effective(&choices(), &lane, &own(&[]), &b).model, None, "neither for all nor for the default backend");
+        lane.backend = Some("b".into());
+        assert_eq!(effective(&choices(), &lane, &own(&[]), &b).model.as_deref(), Some("lane"));
+        assert_eq!(effective(&choices(), &lane, &own(&[]), &descriptor("a", ALL)).model.as_deref(), Some("all"));
+    }
+
+    #[test]
+    fn nobody_gets_above_the_operators_ceiling() {
+        let of = |lane: Option<Safety>, mine: &str| {
+            let lane = LaneSettings { safety: lane, ..LaneSettings::default() };
+            let found = effective(&choices(), &lane, &own(&[("safety", mine)]), &descriptor("a", ALL));
+            (found.safety, found.ceiling, found.warnings.len())
+        };
+        assert_eq!(of(None, "danger"), (Safety::Edit, Safety::Edit, 0));
+        assert_eq!(of(Some(Safety::Danger), "danger"), (Safety::Edit, Safety::Edit, 1));
+        assert_eq!(of(Some(Safety::Default), "edit"), (Safety::Default, Safety::Default, 0));
+        assert_eq!(of(None, "default"), (Safety::Default, Safety::Edit, 0));
+        assert_eq!(of(None, "nonsense"), (Safety::Edit, Safety::Edit, 0));
+    }
+
+    #[test]
+    fn planning_that_a_backend_cannot_do_becomes_the_strictest_level() {
+        let lane = LaneSettings { mode: Some(Mode::Plan), ..LaneSettings::default() };
+        let of = |lane: &LaneSettings, mine: &[(&str, &str)], features: &str| {
+            let found = effective(&choices(), lane, &own(mine), &descriptor("a", features));
+            (found.mode, found.safety)
+        };
+        assert_eq!(of(&lane, &[("mode", "build")], ALL), (Mode::Plan, Safety::Edit), "the operator wants plans only");
+        assert_eq!(of(&lane, &[], "[]"), (Mode::Build, Safety::Default));
+        assert_eq!(of(&LaneSettings::default(), &[("mode", "plan")], ALL), (Mode::Plan, Safety::Edit));
+        assert_eq!(of(&LaneSettings::default(), &[], ALL), (Mode::Build, Safety::Edit));
+    }
+
+    #[test]
+    fn what_a_backend_lacks_is_not_asked_of_it_and_an_unknown_level_is_named() {
+        let found = effective(&choices(), &LaneSettings::default(), &own(&[]), &descriptor("a", "[]"));
+        assert_eq!((found.model, found.effort, found.warnings), (None, None, vec![]));
+        let found = effective(&choices(), &LaneSettings::default(), &own(&[("effort", "extreme")]), &descriptor("a", ALL));
+        assert_eq!(found.effort, None);
+        assert!(found.warnings[0].contains("`low`, `high`"), "{:?}", found.warnings);
+    }
+}

@@ -1,0 +1,238 @@
+//! What people choose for a lane while the gateway runs: the backend, and with it model, thinking, safety and mode.
+//!
+//! Kept per lane and backend. Pinned by `tests/gateway/choosing.rs`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::choices::{Choices, Effective, LEVELS, effective, effort, level, listed, names, planning, safety};
+use super::{Dispatcher, Inner};
+use crate::agent::descriptor::{Feature, Sharing};
+use crate::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
+use crate::event::Lane;
+use crate::workspace::{BindingsError, LaneSettings, is_plain_model};
+
+/// Something that is chosen for a lane and its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Which model answers.
+    Model,
+    /// How much it thinks.
+    Effort,
+    /// What it may do without asking.
+    Safety,
+    /// Build or plan.
+    Mode,
+}
+
+impl Setting {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Model => names::MODEL,
+            Self::Effort => names::EFFORT,
+            Self::Safety => names::SAFETY,
+            Self::Mode => names::MODE,
+        }
+    }
+}
+
+/// How long an agent may take to say how it is; some take seconds to start.
+const PING: Duration = Duration::from_secs(30);
+
+/// Takes a choice back; so does `default`, except for safety, where it is a level.
+const UNSET: &str = "unset";
+
+impl Dispatcher {
+    /// The backend that answers in a lane.
+    pub async fn backend_of(&self, lane: &Lane) -> String {
+        self.inner.backend_of(lane).await.0
+    }
+
+    /// The backends to choose from.
+    #[must_use]
+    pub fn backend_names(&self) -> Vec<String> {
+        self.inner.parts.backends.offered()
+    }
+
+    /// Chooses the backend of a lane, from its next turn on.
+    ///
+    /// # Errors
+    /// When there is no such backend, it cannot work here, or the file cannot be written; in words for the person who
+    /// asked.
+    pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
+        let backends = &self.inner.parts.backends;
+        if backends.get(name).is_none() {
+            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+        }
+        if let Some(reason) = backends.unavailable(name).await {
+            return Err(format!("{name} cannot be used here: {reason}. (unavailable)"));
+        }
+        kept(lane, self.inner.parts.workspace.bindings().set_backend(lane, name).await)
+    }
+
+    /// Asks a backend whether it can work: what is known of its agent, and where that runs live, the agent itself, which
+    /// may be started for it. Returns one line about it.
+    ///
+    /// # Errors
+    /// Why it cannot; in words for the person who asked.
+    pub async fn ping(&self, name: &str) -> Result<String, String> {
+        let Some(backend) = self.inner.parts.backends.get(name) else {
+            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+        };
+        if let Some(reason) = self.inner.parts.backends.unavailable(name).await {
+            return Err(format!("{name} cannot be used here: {reason}. (unavailable)"));
+        }
+        if backend.descriptor().sharing == Sharing::Turn {
+            return Ok(format!("{name} is ready; it runs its agent once a turn"));
+        }
+        match self.inner.links.query(&backend, QueryKind::Health, PING).await? {
+            QueryResult::Health(said) => Ok(format!("{name} is ready: {said}")),
+            QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
+                Ok(format!("{name} is ready; its agent tells nothing about its health"))
+            }
+            QueryResult::Failed(failure) => Err(format!("{name} does not work: {}", failure.message)),
+            other => Err(format!("{name} gave a strange answer: {other:?}")),
+        }
+    }
+
+    /// Chooses a setting of a lane and its backend, from its next turn on; with no value tells what is in force and
+    /// what there is to choose from. Returns what to tell the person who asked.
+    ///
+    /// # Errors
+    /// When the backend has no such setting or value, the operator does not allow it, or the file cannot be written; in
+    /// words for the person who asked.
+    pub async fn choose(&self, lane: &Lane, setting: Setting, value: Option<&str>) -> Result<String, String> {
+        let (name, settings) = self.inner.backend_of(lane).await;
+        let Some(backend) = self.inner.parts.backends.get(&name) else {
+            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+        };
+        let descriptor = backend.descriptor();
+        let bindings = self.inner.parts.workspace.bindings();
+        let now = effective(&self.inner.parts.choices, &settings, &bindings.get(lane, &name).await.settings, descriptor);
+        let desk = Desk { choices: &self.inner.parts.choices, settings: &settings, descriptor, now: &now };
+        desk.supported(setting)?;
+        let Some(value) = value else { return Ok(desk.shown(setting)) };
+        let unset = value == UNSET || (value == "default" && setting != Setting::Safety);
+        let value = if unset { None } else { Some(desk.accepted(setting, value)?) };
+        kept(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
+        let now = effective(&self.inner.parts.choices, &settings, &bindings.get(lane, &name).await.settings, descriptor);
+        let desk = Desk { now: &now, ..desk };
+        Ok(format!("{} is {} from now on", setting.name(), desk.current(setting)))
+    }
+}
+
+/// What is on the table when somebody chooses.
+struct Desk<'a> {
+    choices: &'a Choices,
+    settings: &'a LaneSettings,
+    descriptor: &'a Descriptor,
+    now: &'a Effective,
+}
+
+impl Desk<'_> {
+    fn supported(&self, setting: Setting) -> Result<(), String> {
+        let (feature, what) = match setting {
+            Setting::Model => (Feature::Model, "choice of models"),
+            Setting::Effort => (Feature::Effort, "levels of thinking"),
+            Setting::Mode => (Feature::Plan, "mode for planning"),
+            Setting::Safety => return Ok(()),
+        };
+        if self.descriptor.has(feature) { Ok(()) } else { Err(format!("{} has no {what}.", self.descriptor.label())) }
+    }
+
+    /// The form in which a value is kept.
+    fn accepted(&self, setting: Setting, value: &str) -> Result<String, String> {
+        let refused = |why: String| Err(format!("{why}; there are: {}.", self.offered(setting)));
+        match setting {
+            // Agents know more models than they list.
+            Setting::Model if is_plain_model(value) => Ok(value.to_owned()),
+            Setting::Model => refused(format!("{value:?} is not the name of a model")),
+            Setting::Effort => {
+                effort(self.descriptor, value).map_or_else(|| refused(format!("There is no level of thinking {value:?}")), Ok)
+            }
+            Setting::Safety => match safety(value) {
+                Some(wanted) if wanted <= self.now.ceiling => Ok(value.to_owned()),
+                Some(_) => refused(format!("The operator does not allow {value} here")),
+                None => refused(format!("There is no level of safety {value:?}")),
+            },
+            Setting::Mode => match value {
+                "plan" => Ok(value.to_owned()),
+                "build" if planning(self.choices, self.settings) => refused("The operator allows only planning here".to_owned()),
+                "build" => Ok(value.to_owned()),
+                _ => refused(format!("There is no mode {value:?}")),
+            },
+        }
+    }
+
+    fn current(&self, setting: Setting) -> String {
+        let chosen = |value: &Option<String>| value.clone().unwrap_or_else(|| "the agent's default".to_owned());
+        match setting {
+            Setting::Model => chosen(&self.now.model),
+            Setting::Effort => chosen(&self.now.effort),
+            Setting::Safety => level(self.now.safety).to_owned(),
+            Setting::Mode => (if self.now.mode == Mode::Plan { "plan" } else { "build" }).to_owned(),
+        }
+    }
+
+    fn offered(&self, setting: Setting) -> String {
+        match setting {
+            Setting::Model if self.descriptor.models.is_empty() => "those the agent knows, by its own names".to_owned(),
+            Setting::Model => format!("{} and others the agent knows", listed(&self.descriptor.models)),
+            Setting::Effort => listed(&self.descriptor.efforts),
+            Setting::Safety => {
+                let allowed: Vec<String> =
+                    LEVELS.into_iter().filter(|level| *level <= self.now.ceiling).map(|safety| format!("`{}`", level(safety))).collect();
+                allowed.join(", ")
+            }
+            Setting::Mode if planning(self.choices, self.settings) => "`plan`".to_owned(),
+            Setting::Mode => "`build`, `plan`".to_owned(),
+        }
+    }
+
+    fn shown(&self, setting: Setting) -> String {
+        format!("{} is {}; there are: {}", setting.name(), self.current(setting), self.offered(setting))
+    }
+}
+
+impl Inner {
+    /// Who answers in a lane, and what the operator wrote about it.
+    pub(super) async fn backend_of(&self, lane: &Lane) -> (String, LaneSettings) {
+        let settings = self.parts.workspace.channels().await.of(lane);
+        let chosen = self.parts.workspace.bindings().active_backend(lane).await;
+        let name = chosen.or_else(|| settings.backend.clone()).unwrap_or_else(|| self.parts.choices.backend.clone());
+        (name, settings)
+    }
+
+    /// Where a lane's agent works.
+    ///
+    /// # Errors
+    /// Why it must not work at all, for the operator.
+    pub(super) async fn directory_of(&self, settings: &LaneSettings) -> Result<PathBuf, String> {
+        if let Some(fault) = &settings.fault {
+            return Err(fault.clone());
+        }
+        let Some(directory) = &settings.directory else { return Ok(self.parts.host.cwd.clone()) };
+        let home = self.parts.host.variables.get("HOME").map(String::as_str);
+        self.parts.workspace.directory(directory, &self.parts.choices.project_roots, home).await
+    }
+
+    /// What is in force for a lane and backend; what was set and is not, is logged once.
+    pub(super) async fn in_force(&self, lane: &Lane, settings: &LaneSettings, descriptor: &Descriptor) -> Effective {
+        let own = self.parts.workspace.bindings().get(lane, &descriptor.name).await.settings;
+        let found = effective(&self.parts.choices, settings, &own, descriptor);
+        let mut told = super::lock(&self.told);
+        for warning in &found.warnings {
+            if told.insert(warning.clone()) {
+                tracing::warn!(%lane, "{warning}");
+            }
+        }
+        found
+    }
+}
+
+fn kept(lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), String> {
+    saved.map_err(|error| {
+        tracing::error!(%lane, %error, "cannot save a choice");
+        "The choice could not be saved. (storage)".to_owned()
+    })
+}

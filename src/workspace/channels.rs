@@ -1,0 +1,198 @@
+//! `channels.md`: which project, backend and settings a channel has. The operator's file; read, never written.
+//!
+//! Pure but for [`directory`]. `docs/configuration.md` has the format.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::sections::{Entry, Section, sections};
+use crate::agent::{Mode, Safety};
+use crate::event::Lane;
+
+/// What the operator wrote for a lane, or for a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneSettings {
+    /// Working directory, as written.
+    pub directory: Option<String>,
+    /// Who answers.
+    pub backend: Option<String>,
+    /// For [`LaneSettings::backend`]; without one, for the default backend.
+    pub model: Option<String>,
+    /// Likewise.
+    pub effort: Option<String>,
+    /// The most that is allowed.
+    pub safety: Option<Safety>,
+    /// `plan` allows nothing else.
+    pub mode: Option<Mode>,
+    /// Why nothing may run here, until the file is mended.
+    pub fault: Option<String>,
+}
+
+/// All of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Channels {
+    lanes: BTreeMap<Lane, LaneSettings>,
+    /// What could not be read, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Channels {
+    /// Reads a file's text. What cannot be meant is named; where it would have limited something, the strictest counts.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let (sections, strange) = sections(text);
+        let mut warnings: Vec<String> = strange.into_iter().map(|(line, fault)| format!("channels.md line {line}: {fault}")).collect();
+        let (mut projects, mut lanes) = (BTreeMap::new(), Vec::new());
+        for section in &sections {
+            if let Some(name) = keyword(&section.title, "project") {
+                let (settings, of) = read(section, &mut warnings);
+                if let Some(of) = of {
+                    warnings.push(format!("channels.md line {}: a project has no `project`", of.line));
+                }
+                if projects.insert(name.to_lowercase(), settings).is_some() {
+                    warnings.push(format!("channels.md line {}: there is an earlier project {name:?}; this one counts", section.line));
+                }
+            } else {
+                match lane(&section.title) {
+                    Ok(lane) => lanes.push((lane, section)),
+                    Err(fault) => warnings.push(format!("channels.md line {}: {fault}; the section is left out", section.line)),
+                }
+            }
+        }
+        let mut channels = Self::default();
+        for (lane, section) in lanes {
+            let (mut settings, of) = read(section, &mut warnings);
+            if let Some(of) = of {
+                match projects.get(&of.text().to_lowercase()) {
+                    Some(project) => settings = settings.or(project),
+                    None => {
+                        let fault = format!("channels.md line {}: there is no section `## project {}`", of.line, of.text());
+                        warnings.push(format!("{fault}; nothing runs in {lane}"));
+                        settings.fault = Some(fault);
+                    }
+                }
+            }
+            if channels.lanes.insert(lane.clone(), settings).is_some() {
+                warnings.push(format!("channels.md line {}: there is an earlier section of {lane}; this one counts", section.line));
+            }
+        }
+        channels.warnings = warnings;
+        channels
+    }
+
+    /// What was written for a lane and its project; nothing for one that is not named.
+    #[must_use]
+    pub fn of(&self, lane: &Lane) -> LaneSettings {
+        self.lanes.get(lane).cloned().unwrap_or_default()
+    }
+
+    /// All that are named.
+    pub fn lanes(&self) -> impl Iterator<Item = (&Lane, &LaneSettings)> {
+        self.lanes.iter()
+    }
+}
+
+impl LaneSettings {
+    /// These, and where they are silent, those of the project. A model belongs to the backend it was written for.
+    fn or(self, project: &Self) -> Self {
+        let same = self.backend.is_none() || self.backend == project.backend;
+        Self {
+            directory: self.directory.or_else(|| project.directory.clone()),
+            model: self.model.or_else(|| project.model.clone().filter(|_| same)),
+            effort: self.effort.or_else(|| project.effort.clone().filter(|_| same)),
+            backend: self.backend.or_else(|| project.backend.clone()),
+            safety: self.safety.or(project.safety),
+            mode: self.mode.or(project.mode),
+            fault: self.fault.or_else(|| project.fault.clone()),
+        }
+    }
+}
+
+/// What follows a word and blanks.
+fn keyword<'a>(title: &'a str, word: &str) -> Option<&'a str> {
+    let (first, rest) = title.split_once(char::is_whitespace)?;
+    (first.eq_ignore_ascii_case(word) && !rest.trim().is_empty()).then(|| rest.trim())
+}
+
+fn lane(title: &str) -> Result<Lane, String> {
+    // The name people know may stand there too: `channel #site 123456789`.
+    let id = || title.split_whitespace().rev().find_map(|word| word.trim_matches(['(', ')']).parse().ok());
+    let lane = title.parse().ok().or_else(|| id().map(Lane::Channel));
+    lane.ok_or_else(|| format!("{title:?} is neither `project NAME`, `channel ID` nor another lane, such as `console`"))
+}
+
+/// The settings of a section, and the project it names.
+fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, Option<&'a Entry>) {
+    let (mut settings, mut project) = (LaneSettings::default(), None);
+    for entry in &section.entries {
+        let text = entry.text();
+        let mut strange = |what: &str| warnings.push(format!("channels.md line {}: {what}", entry.line));
+        match entry.key.as_str() {
+            "project" => project = Some(entry),
+            "directory" => settings.directory = Some(text.to_owned()),
+            "backend" => settings.backend = Some(text.to_lowercase()),
+            "model" if plain(text) => settings.model = Some(text.to_owned()),
+            "model" => strange("a model begins with no dash and holds no control characters; it is ignored"),
+            "effort" | "thinking" => settings.effort = Some(text.to_owned()),
+            "safety" | "permission-mode" => match safety(text) {
+                Some((safety, mode)) => (settings.safety, settings.mode) = (Some(safety), mode.or(settings.mode)),
+                None => {
+                    strange("`safety` is none of `default`, `edit`, `danger`; `default` counts");
+                    settings.safety = Some(Safety::Default);
+                }
+            },
+            "mode" => match text {
+                "build" => settings.mode = Some(Mode::Build),
+                "plan" => settings.mode = Some(Mode::Plan),
+                _ => {
+                    strange("`mode` is neither `build` nor `plan`; `plan` counts");
+                    settings.mode = Some(Mode::Plan);
+                }
+            },
+            other => strange(&format!("`{other}` means nothing here; it is ignored")),
+        }
+    }
+    (settings, project)
+}
+
+/// A level by its own name or by that of `PERMISSION_MODE`.
+fn safety(text: &str) -> Option<(Safety, Option<Mode>)> {
+    Some(match text {
+        "default" => (Safety::Default, None),
+        "edit" | "acceptEdits" => (Safety::Edit, None),
+        "danger" | "bypassPermissions" => (Safety::Danger, None),
+        "plan" => (Safety::Default, Some(Mode::Plan)),
+        _ => return None,
+    })
+}
+
+/// Whether a text can be a model's name and nothing else.
+#[must_use]
+pub fn plain(text: &str) -> bool {
+    (1..=200).contains(&text.len()) && !text.starts_with('-') && !text.contains(|c: char| c.is_control() || c.is_whitespace())
+}
+
+/// The directory that is meant, its links resolved: below one of the roots, there, and a directory. A relative one is
+/// meant from the first root. Blocks for as long as the file system takes.
+///
+/// # Errors
+/// What is wrong with it, for the operator.
+pub(super) fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<PathBuf, String> {
+    let path = match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => Path::new(home).join(rest),
+        _ => roots.first().map_or_else(|| PathBuf::from(text), |root| root.join(text)),
+    };
+    let found = path.canonicalize().map_err(|error| format!("directory {}: {error}", path.display()))?;
+    if !found.is_dir() {
+        return Err(format!("{} is not a directory", path.display()));
+    }
+    let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
+    if roots.iter().any(below) {
+        return Ok(found);
+    }
+    let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+    Err(format!("directory {} is not below PROJECT_ROOTS ({})", found.display(), roots.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

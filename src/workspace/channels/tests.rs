@@ -1,0 +1,110 @@
+use super::*;
+
+#[test]
+fn a_channel_has_its_projects_settings_where_it_is_silent() {
+    let text = "\
+## channel #site (42)
+- project: Site
+- safety: edit
+- mode: build
+
+## project site
+- directory: `~/src/site`
+- backend: opencode
+- model: `anthropic/claude-sonnet-4`
+- thinking: high
+- safety: danger
+";
+    let channels = Channels::parse(text);
+    assert_eq!(channels.warnings, [] as [&str; 0]);
+    let wanted = LaneSettings {
+        directory: Some("~/src/site".into()),
+        backend: Some("opencode".into()),
+        model: Some("anthropic/claude-sonnet-4".into()),
+        effort: Some("high".into()),
+        safety: Some(Safety::Edit),
+        mode: Some(Mode::Build),
+        fault: None,
+    };
+    assert_eq!(channels.of(&Lane::Channel(42)), wanted);
+    assert_eq!(channels.of(&Lane::Channel(43)), LaneSettings::default());
+    assert_eq!(channels.lanes().count(), 1);
+}
+
+#[test]
+fn a_channel_with_another_backend_does_not_take_the_projects_model() {
+    let channels = Channels::parse("## project p\n- backend: codex\n- model: gpt\n- effort: low\n## 7\n- project: p\n- backend: claude\n");
+    let found = channels.of(&Lane::Channel(7));
+    assert_eq!((found.backend.as_deref(), found.model, found.effort), (Some("claude"), None, None));
+}
+
+#[test]
+fn lanes_are_named_as_people_name_them() {
+    for (title, lane) in [
+        ("channel 7", Lane::Channel(7)),
+        ("Channel #general 7", Lane::Channel(7)),
+        ("7", Lane::Channel(7)),
+        ("channel:7", Lane::Channel(7)),
+        ("console", Lane::Console),
+        ("heartbeat:nightly", Lane::Heartbeat("nightly".into())),
+    ] {
+        let channels = Channels::parse(&format!("## `{title}`\n- backend: x\n"));
+        assert_eq!(channels.of(&lane).backend.as_deref(), Some("x"), "{title}: {:?}", channels.warnings);
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_named_and_never_loosens_anything() {
+    let text = "\
+## channel general
+- backend: x
+## channel 7
+- safety: high
+- mode: fast
+- model: --oops
+- colour: blue
+- nothing
+## channel 8
+- project: gone
+## channel 7
+- safety: high
+## project p
+- project: q
+";
+    let channels = Channels::parse(text);
+    for line in [1, 4, 5, 6, 7, 8, 10, 11, 12, 14] {
+        let place = format!("channels.md line {line}: ");
+        assert!(channels.warnings.iter().any(|warning| warning.starts_with(&place)), "{place} is not in {:#?}", channels.warnings);
+    }
+    assert_eq!(channels.of(&Lane::Channel(7)).safety, Some(Safety::Default));
+    assert!(channels.of(&Lane::Channel(8)).fault.is_some(), "not in a directory nobody meant");
+}
+
+#[test]
+fn a_directory_outside_the_roots_is_refused_whatever_leads_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["roots/site", "outside"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(at("outside"), at("roots/link")).unwrap();
+    std::fs::write(at("roots/file"), "").unwrap();
+    let roots = [at("roots")];
+    let home = folder.path().to_str();
+    let site = at("roots/site").canonicalize().unwrap();
+    for inside in ["site", "./site/../site", "~/roots/site", at("roots/site").to_str().unwrap()] {
+        assert_eq!(directory(inside, &roots, home), Ok(site.clone()), "{inside}");
+    }
+    for (outside, why) in [
+        ("../outside", "PROJECT_ROOTS"),
+        ("link", "PROJECT_ROOTS"),
+        ("~/outside", "PROJECT_ROOTS"),
+        ("/", "PROJECT_ROOTS"),
+        ("file", "not a directory"),
+        ("missing", "No such file"),
+    ] {
+        let refused = directory(outside, &roots, home).unwrap_err();
+        assert!(refused.contains(why), "{outside}: {refused}");
+    }
+    assert!(directory("site", &[], home).is_err());
+}

@@ -1,0 +1,128 @@
+//! Markdown that operators write by hand: `## title` begins a section, `- key: value` is an entry of it.
+//!
+//! Everything else is for people and passed over: what stands before the first section, paragraphs, indented lines,
+//! fenced code and comments.
+
+/// A part of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    /// Without backticks, trimmed.
+    pub title: String,
+    /// Where it begins, from 1.
+    pub line: usize,
+    pub entries: Vec<Entry>,
+}
+
+/// `- key: value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Lower-case, with `-` for blanks and `_`.
+    pub key: String,
+    /// Not empty; backticks as they stand.
+    value: String,
+    /// From 1.
+    pub line: usize,
+}
+
+impl Entry {
+    /// The value, without backticks around it.
+    pub(super) fn text(&self) -> &str {
+        bare(&self.value)
+    }
+
+    /// The parts between commas, each without backticks around it.
+    pub(super) fn list(&self) -> impl Iterator<Item = &str> {
+        self.value.split(',').map(bare).filter(|item| !item.is_empty())
+    }
+}
+
+/// Reads a file; the second part is what looks like an entry and is none, with its line.
+pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
+    let (mut sections, mut strange): (Vec<Section>, _) = (Vec::new(), Vec::new());
+    let (mut fence, mut comment) = (None, false);
+    for (number, line) in (1..).zip(text.lines()) {
+        if let Some(mark) = ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(mark)) {
+            match fence {
+                None if !comment => fence = Some(mark),
+                Some(open) if open == mark => fence = None,
+                _ => {}
+            }
+            continue;
+        }
+        if fence.is_some() {
+            continue;
+        }
+        let line = uncommented(line, &mut comment);
+        if let Some(title) = line.strip_prefix("## ") {
+            sections.push(Section { title: title.replace('`', "").trim().to_owned(), line: number, entries: Vec::new() });
+            continue;
+        }
+        let Some(section) = sections.last_mut() else { continue };
+        let Some(item) = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet)) else { continue };
+        match item.split_once(':') {
+            Some((key, value)) if value.trim().is_empty() && !key.trim().is_empty() => {}
+            Some((key, value)) if !key.trim().is_empty() => {
+                let key = bare(key).to_lowercase().replace([' ', '_'], "-");
+                section.entries.push(Entry { key, value: value.trim().to_owned(), line: number });
+            }
+            _ => strange.push((number, format!("{:?} is not `key: value`", item.trim()))),
+        }
+    }
+    (sections, strange)
+}
+
+/// A line without what comments hide; `open` says whether one goes on.
+fn uncommented(line: &str, open: &mut bool) -> String {
+    let (mut rest, mut kept) = (line, String::new());
+    loop {
+        if *open {
+            let Some((_, after)) = rest.split_once("-->") else { return kept };
+            (rest, *open) = (after, false);
+        } else {
+            let Some((before, after)) = rest.split_once("<!--") else { return kept + rest };
+            kept.push_str(before);
+            (rest, *open) = (after, true);
+        }
+    }
+}
+
+/// Without blanks and a pair of backticks around it.
+fn bare(text: &str) -> &str {
+    let text = text.trim();
+    let inner = text.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
+    inner.filter(|inner| !inner.contains('`')).unwrap_or(text).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_bullets_of_sections_count() {
+        let text = "\
+# Title
+- before: the first section
+## `One` <!-- hidden -->
+A paragraph: with a colon.
+- Key One: `a b`
+  - indented: no
+* list_of: `a`, b,, `c d`
+<!-- - commented: no
+- too: no -->
++ empty:
+```
+## Two
+- fenced: no
+```
+## Two
+- strange
+";
+        let (found, strange) = sections(text);
+        let titles: Vec<_> = found.iter().map(|section| (section.title.as_str(), section.line)).collect();
+        assert_eq!(titles, [("One", 3), ("Two", 15)]);
+        let keys: Vec<_> = found[0].entries.iter().map(|entry| (entry.key.as_str(), entry.text(), entry.line)).collect();
+        assert_eq!(keys, [("key-one", "a b", 5), ("list-of", "`a`, b,, `c d`", 7)]);
+        assert_eq!(found[0].entries[1].list().collect::<Vec<_>>(), ["a", "b", "c d"]);
+        assert_eq!(strange, [(16, "\"strange\" is not `key: value`".to_owned())]);
+    }
+}

@@ -1,0 +1,58 @@
+//! Whether a backend can work, asked at any time.
+
+use std::sync::Arc;
+
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::Dispatcher;
+use aetheel::event::Lane;
+use aetheel::queue::Limits;
+use aetheel::turn::{Backend, Backends};
+use async_trait::async_trait;
+
+use crate::support::lasting::LastingBackend;
+use crate::support::scripted::{Agent, Collected, ScriptedLauncher, parts};
+
+/// One backend, and another that cannot work here.
+struct Pair(Arc<dyn Backend>);
+
+#[async_trait]
+impl Backends for Pair {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        self.names().contains(&name.to_owned()).then(|| self.0.clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["lasting".to_owned(), "locked".to_owned()]
+    }
+
+    async fn unavailable(&self, name: &str) -> Option<String> {
+        (name == "locked").then(|| "it is not signed in".to_owned())
+    }
+}
+
+async fn dispatcher(sharing: &str, folder: &std::path::Path) -> Dispatcher {
+    let backends = Arc::new(Pair(Arc::new(LastingBackend::new(sharing, 1))));
+    let launcher = ScriptedLauncher::new(|_: Agent| async {});
+    let limits = Limits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
+    Dispatcher::new(parts(folder, "lasting", backends, launcher, &Arc::new(Collected::default()), limits).await)
+}
+
+#[tokio::test]
+async fn a_live_backend_is_asked_itself_and_a_one_shot_one_is_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let live = dispatcher("link", folder.path()).await;
+    assert_eq!(live.ping("lasting").await, Ok("lasting is ready: it does not run yet".to_owned()));
+    let once = dispatcher("turn", folder.path()).await;
+    assert_eq!(once.ping("lasting").await, Ok("lasting is ready; it runs its agent once a turn".to_owned()));
+    assert_eq!(once.ping("nobody").await, Err("There is no backend \"nobody\"; there are: lasting, locked.".to_owned()));
+}
+
+#[tokio::test]
+async fn a_backend_that_cannot_work_is_neither_well_nor_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let dispatcher = dispatcher("link", folder.path()).await;
+    let why = Err("locked cannot be used here: it is not signed in. (unavailable)".to_owned());
+    assert_eq!(dispatcher.ping("locked").await, why);
+    assert_eq!(dispatcher.choose_backend(&Lane::Console, "locked").await, why.map(|_: String| ()));
+    assert_eq!(dispatcher.backend_of(&Lane::Console).await, "lasting");
+}

@@ -1,0 +1,352 @@
+//! Which backend answers, how it runs, and how people see what there is.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use aetheel::agent::{Action, AgentEvent, EventKind, Outcome, Spawn, Text, TurnDone, Value};
+use serde_json::json;
+
+use super::installed;
+use crate::support::discord::LocalDiscord;
+use crate::support::guests::{EXITED, Wat};
+use crate::support::program::Installation;
+
+/// An installation whose `PATH` is a folder of its own, in which these programs are.
+fn with_programs(programs: &[(&str, &str)]) -> Installation {
+    let installation = Installation::new();
+    let bin = installation.path("bin");
+    fs::create_dir(&bin).unwrap();
+    for (name, script) in programs {
+        let path = bin.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    installation.with("PATH", &path)
+}
+
+/// Puts a backend there that answers with its version; its descriptor says this too.
+fn put(installation: &Installation, name: &str, descriptor: serde_json::Value) {
+    let mut wat = Wat::new(name, &format!("{name}-1"));
+    wat.descriptor = descriptor;
+    fs::write(installation.backend(name), wat.build()).unwrap();
+}
+
+fn versions() -> serde_json::Value {
+    json!(["--version"])
+}
+
+/// `droid` needs a key, `opencode` and `aider` need nothing.
+fn three(installation: &Installation) {
+    let key = json!([{ "variable": "FACTORY_API_KEY" }]);
+    let program = |name: &str| json!([{ "name": name, "version-arguments": versions() }]);
+    put(installation, "droid", json!({ "programs": program("droid"), "credentials": key }));
+    put(installation, "opencode", json!({ "programs": program("opencode") }));
+    put(installation, "aider", json!({ "programs": program("aider") }));
+}
+
+const THREE: [(&str, &str); 3] = [("droid", "echo droid 0.2.0"), ("opencode", "echo 1.18.33"), ("aider", "echo 1.0.0")];
+
+async fn answers(installation: &Installation) -> String {
+    let ended = installation.run(&["check"], "").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    ended.stdout.lines().find_map(|line| line.strip_prefix("answers: ")).expect("it says who answers").to_owned()
+}
+
+#[tokio::test]
+async fn auto_takes_droid_with_a_key_and_opencode_without_and_otherwise_whatever_works() {
+    let installation = with_programs(&THREE).with("AGENT_BACKEND", "auto").with("FACTORY_API_KEY", "fk-1");
+    three(&installation);
+    assert_eq!(answers(&installation).await, "droid (auto: the first of all)");
+    let keyless = installation.with("FACTORY_API_KEY", "");
+    let wanted = "opencode (auto: the first that can work here; not droid: no credentials found; set FACTORY_API_KEY)";
+    assert_eq!(answers(&keyless).await, wanted);
+    fs::remove_file(keyless.path("bin").join("opencode")).unwrap();
+    let said = answers(&keyless).await;
+    assert!(said.starts_with("aider (auto: ") && said.contains("not opencode: program not found: opencode"), "{said}");
+}
+
+#[tokio::test]
+async fn auto_without_anything_that_works_is_69_and_says_why_for_each() {
+    let installation = with_programs(&[]).with("AGENT_BACKEND", "auto").with("DISCORD_BOT_TOKEN", crate::support::discord::TOKEN);
+    three(&installation);
+    for command in ["run", "check", "console"] {
+        let ended = installation.run(&[command], "").await;
+        assert_eq!(ended.code, 69, "{}", ended.stderr);
+        for part in [
+            "error: AGENT_BACKEND \"auto\": no backend can work here",
+            "error: backend `droid`: program not found: droid; install it or add its folder to PATH; no credentials found; set FACTORY_API_KEY",
+            "error: backend `opencode`: program not found",
+            "error: backend `aider`: program not found",
+            "error: backend `demo`: it answers only when named",
+        ] {
+            assert!(ended.stderr.contains(part), "{part} is missing in\n{}", ended.stderr);
+        }
+        assert!(ended.stderr.ends_with("nothing was started: 5 faults\n"), "{}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn auto_answers_at_the_console_and_in_discord_and_its_choice_is_logged() {
+    let installation = with_programs(&THREE);
+    three(&installation);
+    let ended = installation.run(&["console", "--backend", "auto"], "hello\n/backend\n").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("opencode-1\nopencode of aider, demo, opencode\n", 0), "{}", ended.stderr);
+
+    let local = LocalDiscord::start().await;
+    let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
+    let running = installed(&local).with("AGENT_BACKEND", "auto").with("PATH", &path);
+    three(&running);
+    let bot = running.start(&["run"]);
+    let line = bot.logs("backend found by itself").await;
+    assert_eq!(line["backend"], "opencode", "{line}");
+    assert!(line["why"].as_str().unwrap().contains("not droid: no credentials"), "{line}");
+    let other = bot.logs_where("droid", |line| line["message"] == "backend is not available" && line["backend"] == "droid").await;
+    assert!(other["reason"].as_str().unwrap().contains("FACTORY_API_KEY"), "{other}");
+}
+
+#[tokio::test]
+async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
+    let installation = with_programs(&[("able", "echo able 2.1.0 && exit 0")]).with("AGENT_BACKEND", "able");
+    let able = json!({
+        "label": "Able", "programs": [{ "name": "able", "version-arguments": versions() }], "understands": ["^1"],
+        "sharing": "session", "one-shot": "offered", "features": ["resume", "effort", "model"],
+        "efforts": [{ "id": "high", "label": "High" }], "models": [{ "id": "m-1", "label": "M" }]
+    });
+    put(&installation, "able", able);
+    put(&installation, "locked", json!({ "credentials": [{ "variable": "LOCKED_KEY" }, { "file": "~/.locked/login" }] }));
+    fs::write(installation.backend("broken"), "not a component").unwrap();
+    let ended = installation.run(&["backend", "list", "--json"], "").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(listing["default"], "able");
+    let names: Vec<_> = listing["backends"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["able", "demo", "locked"]);
+    let row = &listing["backends"][0];
+    for (field, value) in [
+        ("label", json!("Able")),
+        ("version", json!("able-1")),
+        ("generation", json!(1)),
+        ("default", json!(true)),
+        ("run", json!("live")),
+        ("runs", json!(["live", "one-shot"])),
+        ("program-path", json!(installation.path("bin").join("able"))),
+        ("agent-version", json!("2.1.0")),
+        ("features", json!(["resume", "effort", "model"])),
+        ("available", json!(true)),
+    ] {
+        assert_eq!(row[field], value, "{field}");
+    }
+    assert!(row["warnings"][0].as_str().unwrap().contains("made for agent versions ^1, installed is 2.1.0"), "{row}");
+    let locked = &listing["backends"][2];
+    assert_eq!(locked["available"], false);
+    assert_eq!(locked["reasons"][1], "no credentials found; set LOCKED_KEY, or sign in, which makes ~/.locked/login");
+    assert!(locked["reasons"][0].as_str().unwrap().starts_with("program not found: locked"), "{locked}");
+    assert!(listing["refused"][0].as_str().unwrap().contains("broken.wasm"), "{listing}");
+
+    let ended = installation.run(&["backend", "list"], "").await;
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert!(lines[0].starts_with("BACKEND") && lines[1].starts_with("able *   ready"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("  why not: no credentials found; set LOCKED_KEY"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\n  efforts: high\n  models: m-1\n"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains('\x1b'), "no colours where there is no terminal");
+}
+
+#[tokio::test]
+async fn the_list_is_there_when_nothing_could_start() {
+    let ended = Installation::new().with("AGENT_BACKEND", "clod").run(&["backend", "list"], "").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("warning: AGENT_BACKEND \"clod\" is not one of the backends"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": demo; `auto` takes what can work here"), "{}", ended.stdout);
+}
+
+/// What the guest was told at the beginning of the only turn.
+fn told(installation: &Installation) -> serde_json::Value {
+    let recordings = installation.recordings();
+    let lines = recordings.values().flat_map(|recording| recording.lines());
+    let lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let starts: Vec<_> = lines.filter_map(|line| line.pointer("/in/command/start-turn").cloned()).collect();
+    assert_eq!(starts.len(), 1, "{recordings:?}");
+    starts[0].clone()
+}
+
+#[tokio::test]
+async fn the_operator_decides_between_live_and_one_shot() {
+    for (run, features, one_shot) in [("", json!(["resume", "steer"]), false), ("demo=one-shot,both=one-shot", json!(["resume"]), true)] {
+        let installation = with_programs(&[("both", "echo 1.0.0")]).with("AGENT_BACKEND", "both").with("BACKEND_RUN", run);
+        let both = json!({ "sharing": "session", "one-shot": "offered", "features": ["resume", "steer"], "live-only": ["steer"] });
+        put(&installation, "both", both);
+        let ended = installation.run(&["backend", "list", "--json"], "").await;
+        let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(listing["backends"][0]["run"], if one_shot { "one-shot" } else { "live" });
+        assert_eq!(listing["backends"][0]["features"], features);
+        let ended = installation.run(&["console"], "hello\n").await;
+        assert_eq!((ended.stdout.as_str(), ended.code), ("both-1\n", 0), "{}", ended.stderr);
+        assert_eq!(told(&installation)["one-shot"], one_shot);
+    }
+}
+
+#[tokio::test]
+async fn a_way_to_run_that_a_backend_has_not_is_warned_about_and_ignored() {
+    let ended = Installation::new().with("BACKEND_RUN", "demo=live,nobody=live").run(&["check"], "").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    for warning in ["backend `demo` cannot run live, only one-shot; it is ignored", "BACKEND_RUN names `nobody`, which is no backend here"]
+    {
+        assert!(ended.stdout.contains(warning), "{warning} is missing in\n{}", ended.stdout);
+    }
+    let ended = Installation::new().with("BACKEND_RUN", "demo=twice").run(&["check"], "").await;
+    assert_eq!(ended.code, 78, "{}", ended.stderr);
+}
+
+/// A component for ACP agents that starts `goose acp` and reports its end.
+fn acp() -> Vec<u8> {
+    let mut wat = Wat::new("acp", "acp-1");
+    wat.descriptor = json!({ "sharing": "turn", "features": ["resume", "plan"], "programs": [{ "name": "acp-agent" }] });
+    let spawn = Spawn {
+        proc: 1,
+        program: "goose".to_owned(),
+        arguments: vec![Value::Text("acp".to_owned()), Value::Text("--quiet".to_owned())],
+        environment: Vec::new(),
+        stdin: Vec::new(),
+        keep_open: false,
+        listens: false,
+        basic_auth: None,
+        session: None,
+        turn: None,
+    };
+    wat.on_start = Some(vec![Action::Spawn(spawn)]);
+    let text = EventKind::Text(Text { part: 0, text: "honk".to_owned(), replace: false });
+    let event = Action::Event(AgentEvent { session: 1, turn: 1, kind: text });
+    let done = Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
+    wat.later = Some((EXITED, vec![event, done]));
+    wat.build()
+}
+
+const GOOSE: &str = "\
+# Agents
+## goose
+- command: `goose acp --quiet`
+- label: Goose
+- version: --version
+- credentials: `GOOSE_KEY`
+- modes: default=approve, danger=auto
+";
+
+#[tokio::test]
+async fn a_launch_profile_is_a_backend_of_its_own() {
+    let goose = "[ \"$1\" = --version ] && echo goose 1.9.0 && exit\necho \"$GOOSE_KEY $*\" > goose.said";
+    let installation = with_programs(&[("goose", goose)]).with("AGENT_BACKEND", "goose").with("GOOSE_KEY", "gk-1");
+    fs::write(installation.backend("acp"), acp()).unwrap();
+    fs::write(installation.path("config").join("acp.md"), GOOSE).unwrap();
+    let ended = installation.run(&["backend", "list", "--json"], "").await;
+    let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let names: Vec<_> = listing["backends"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["demo", "goose"], "the component alone has no agent");
+    let row = &listing["backends"][1];
+    assert_eq!((&row["component"], &row["label"], &row["agent-version"]), (&json!("acp"), &json!("Goose"), &json!("1.9.0")));
+    assert_eq!(row["features"], json!(["resume"]), "it has modes, but none for plans");
+
+    let ended = installation.run(&["console"], "hello\n").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("honk\n", 0), "{}", ended.stderr);
+    let options: serde_json::Value = serde_json::from_str(told(&installation)["settings"]["options"].as_str().unwrap()).unwrap();
+    let wanted = json!({ "program": "goose", "arguments": ["acp", "--quiet"], "modes": { "default": "approve", "danger": "auto" } });
+    assert_eq!(options, wanted);
+    let said = fs::read_to_string(installation.path("workspace").join("goose.said")).unwrap();
+    assert_eq!(said, "gk-1 acp --quiet\n", "its credential reaches it, and its arguments are the profile's");
+}
+
+#[tokio::test]
+async fn a_profile_is_taken_up_while_the_program_runs_and_a_bad_one_is_named() {
+    let installation = with_programs(&[("goose", "true")]).with("GOOSE_KEY", "gk-1").with("LOG_LEVEL", "info");
+    fs::write(installation.backend("acp"), acp()).unwrap();
+    let mut console = installation.start(&["console"]);
+    console.logs("console ready").await;
+    fs::write(installation.path("config").join("acp.md"), format!("{GOOSE}## bad\n- label: no command\n")).unwrap();
+    console.logs_where("goose", |line| line["message"] == "backend is ready" && line["backend"] == "goose").await;
+    console.logs("acp.md line 8: profile \"bad\" is left out").await;
+    console.type_in("/backend goose\nhello\n").await;
+    console.prints("the answer", |text| text.ends_with("goose answers from now on\nhonk\n").then_some(())).await;
+    console.end_input();
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn a_profile_without_its_component_and_the_component_without_a_profile_are_told_apart() {
+    let installation = Installation::new().with("AGENT_BACKEND", "goose");
+    fs::write(installation.path("config").join("acp.md"), GOOSE).unwrap();
+    let ended = installation.run(&["check"], "").await;
+    assert_eq!(ended.code, 78, "{}", ended.stderr);
+    assert!(ended.stderr.contains("is a profile of acp.md, but"), "{}", ended.stderr);
+    fs::write(installation.backend("acp"), acp()).unwrap();
+    let ended = installation.with("AGENT_BACKEND", "acp").run(&["check"], "").await;
+    assert_eq!(ended.code, 78, "{}", ended.stderr);
+    assert!(ended.stderr.contains("name one of the profiles in acp.md"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_backend_that_is_loaded_later_is_looked_at_then() {
+    let installation = with_programs(&[("late", "echo late 3.2.1")]).with("LOG_LEVEL", "info");
+    let mut console = installation.start(&["console"]);
+    console.logs("console ready").await;
+    put(&installation, "late", json!({ "programs": [{ "name": "late", "version-arguments": versions() }] }));
+    let line = console.logs_where("late", |line| line["message"] == "backend is ready" && line["backend"] == "late").await;
+    assert_eq!(line["version"], "3.2.1");
+    put(&installation, "missing", json!({}));
+    let line = console.logs_where("missing", |line| line["message"] == "backend is not available").await;
+    assert!(line["reason"].as_str().unwrap().contains("program not found: missing"), "{line}");
+    console.type_in("/backend missing\n/backend late\nhello\n").await;
+    console.prints("the answer", |text| text.ends_with("late answers from now on\nlate-1\n").then_some(())).await;
+    assert!(
+        console.stdout().contains("✗ missing cannot be used here: its program is not installed. (unavailable)"),
+        "{}",
+        console.stdout()
+    );
+    console.end_input();
+    assert_eq!(console.ended().await.code, 1, "one command was refused");
+    let recording = installation.recordings().into_values().next().unwrap();
+    let header: serde_json::Value = serde_json::from_str(recording.lines().next().unwrap()).unwrap();
+    assert_eq!(header["agent-version"], "3.2.1");
+}
+
+#[tokio::test]
+async fn a_wrapper_stands_before_the_program() {
+    let wrapper = "echo \"$@\" >> wrapped\nexec \"$@\"";
+    let installation = with_programs(&[("wrapper", wrapper)]);
+    let command = format!("{} --", installation.path("bin").join("wrapper").display());
+    fs::write(installation.path("bin").join("wrapper"), format!("#!/bin/sh\nshift\n{wrapper}\n")).unwrap();
+    let installation = installation.with("AGENT_WRAPPER", &command);
+    let ended = installation.run(&["console"], "hello\n").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("You said: hello\n"), "{}", ended.stdout);
+    let wrapped = fs::read_to_string(installation.path("workspace").join("wrapped")).unwrap();
+    let program = crate::support::program::aetheel().display().to_string();
+    assert!(wrapped.starts_with(&format!("{program} demo-agent")), "{wrapped}");
+}
+
+#[tokio::test]
+async fn a_backend_tells_whether_it_can_work_at_any_time() {
+    let installation = with_programs(&[]);
+    put(&installation, "missing", json!({}));
+    let ended = installation.run(&["backend", "ping"], "").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("demo is ready; it runs its agent once a turn\n", 0), "{}", ended.stderr);
+    let ended = installation.run(&["backend", "ping", "missing"], "").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("", 69), "{}", ended.stderr);
+    assert!(ended.stderr.contains("backend `missing`: program not found: missing"), "{}", ended.stderr);
+    let ended = installation.run(&["console"], "/ping\n/ping missing\n").await;
+    let wanted =
+        "demo is ready; it runs its agent once a turn\n✗ missing cannot be used here: its program is not installed. (unavailable)\n";
+    assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn profiles_of_agents_nobody_installed_are_passed_over_in_few_words() {
+    let installation = with_programs(&[("goose", "true")]).with("AGENT_BACKEND", "auto").with("GOOSE_KEY", "gk-1");
+    fs::write(installation.backend("acp"), acp()).unwrap();
+    let more = "## absent-a\n- command: absent-a\n## absent-b\n- command: absent-b\n";
+    fs::write(installation.path("config").join("acp.md"), format!("{GOOSE}{more}")).unwrap();
+    let said = answers(&installation).await;
+    assert!(said.starts_with("goose (auto: ") && said.ends_with("; not 2 profiles of acp.md: their programs are not installed)"), "{said}");
+    let ended = installation.with("AGENT_BACKEND", "demo").run(&["check"], "").await;
+    assert!(ended.stdout.contains("\nbackend goose: ready, agent version unknown\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("cannot work here (`aetheel backend list` says why): absent-a, absent-b\n"), "{}", ended.stdout);
+}

@@ -1,0 +1,143 @@
+//! What the operator wrote for a channel, and what people choose in it.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{id_of, installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
+use crate::support::guests::Wat;
+use crate::support::program::Installation;
+
+/// An installation with two projects and this `channels.md`.
+fn with_channels(text: &str) -> Installation {
+    let installation = Installation::new();
+    for name in ["projects/site", "elsewhere"] {
+        fs::create_dir_all(installation.path(name)).unwrap();
+    }
+    fs::write(installation.path("config").join("channels.md"), text).unwrap();
+    let roots = installation.path("projects").display().to_string();
+    installation.with("PROJECT_ROOTS", &roots)
+}
+
+/// What the guests were told at the beginning of their turns, in the order of the prompts.
+fn told(installation: &Installation) -> Vec<serde_json::Value> {
+    let recordings = installation.recordings();
+    let lines = recordings.values().flat_map(|recording| recording.lines());
+    let lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let mut starts: Vec<_> = lines.filter_map(|line| line.pointer("/in/command/start-turn").cloned()).collect();
+    starts.sort_by_key(|start| start["parts"].to_string());
+    starts
+}
+
+#[tokio::test]
+async fn a_channel_has_its_own_directory_and_settings() {
+    let text = "## project site\n- directory: site\n- model: `echo`\n## console\n- project: site\n- safety: danger\n";
+    let installation = with_channels(text).with("PERMISSION_MODE", "acceptEdits").with("BACKEND_MODEL", "parrot");
+    let ended = installation.run(&["console"], "hello\n").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(installation.path("projects/site/.demo-agent").is_dir(), "the agent worked in the project");
+    assert!(!installation.path("workspace/.demo-agent").exists());
+    let start = &told(&installation)[0];
+    assert_eq!(start["cwd"], json!(installation.path("projects/site").canonicalize().unwrap()));
+    assert_eq!(start["settings"]["model"], "echo");
+    assert_eq!(start["settings"]["safety"], "edit", "never above what the operator allows for all");
+}
+
+#[tokio::test]
+async fn nothing_runs_in_a_directory_that_is_not_allowed_and_check_says_so() {
+    for directory in ["../elsewhere", "/", "missing"] {
+        let installation = with_channels(&format!("## console\n- directory: `{directory}`\n"));
+        let ended = installation.run(&["console"], "hello\n").await;
+        let id = id_of(&ended.stdout, "directory").to_owned();
+        let wanted = format!("✗ The working directory of this channel cannot be used. (directory, {id})\n");
+        assert_eq!((ended.stdout, ended.code), (wanted, 1), "{}", ended.stderr);
+        assert_eq!(installation.recordings().len(), 0);
+        let ended = installation.run(&["check"], "").await;
+        assert!(ended.stdout.contains("warning: channels.md: nothing runs in console: directory "), "{}", ended.stdout);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_stays_where_it_was_begun() {
+    let installation = with_channels("");
+    let channels = installation.path("config").join("channels.md");
+    let ended = installation.run(&["console"], "one\n").await;
+    assert!(ended.stdout.ends_with("This is message 1 of our conversation.\n"), "{}", ended.stdout);
+    fs::write(&channels, "## console\n- directory: site\n").unwrap();
+    let ended = installation.run(&["console"], "two\nthree\n").await;
+    let wanted = "You said: two\n\nThis is message 1 of our conversation.\n\
+                  · The working directory here is another one now; this is a new conversation.\n\
+                  You said: three\n\nThis is message 2 of our conversation.\n";
+    assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 0), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_discord_channel_is_answered_by_the_backend_written_for_it() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut other = Wat::new("other", "other-1");
+    other.descriptor = json!({ "programs": [{ "name": "aetheel" }] });
+    fs::write(installation.backend("other"), other.build()).unwrap();
+    fs::write(installation.path("config").join("channels.md"), format!("## channel #general {CHANNEL}\n- backend: other\n")).unwrap();
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text == "other-1").await;
+}
+
+#[tokio::test]
+async fn people_choose_below_what_the_operator_allows_and_it_is_kept() {
+    let installation = Installation::new().with("PERMISSION_MODE", "acceptEdits");
+    let script = "/model\n/model echo\n/safety\n/safety danger\n/safety default\n/thinking high\n/mode plan\n/model --evil\nhello 1\n";
+    let ended = installation.run(&["console"], script).await;
+    let wanted = "\
+model is the agent's default; there are: `parrot`, `echo` and others the agent knows
+model is echo from now on
+safety is edit; there are: `default`, `edit`
+✗ The operator does not allow danger here; there are: `default`, `edit`.
+safety is default from now on
+✗ Demo agent has no levels of thinking.
+✗ Demo agent has no mode for planning.
+✗ \"--evil\" is not the name of a model; there are: `parrot`, `echo` and others the agent knows.
+";
+    assert!(ended.stdout.starts_with(wanted), "{}", ended.stdout);
+    assert_eq!(ended.code, 1);
+    let ended = installation.run(&["console"], "/model\nhello 2\n/model default\n/safety unset\nhello 3\n").await;
+    assert!(ended.stdout.starts_with("model is echo; "), "{}", ended.stdout);
+    let settings: Vec<_> = told(&installation).iter().map(|start| start["settings"].clone()).collect();
+    let chosen: Vec<_> = settings.iter().map(|set| (set["model"].as_str(), set["safety"].as_str().unwrap())).collect();
+    assert_eq!(chosen, [(Some("echo"), "default"), (Some("echo"), "default"), (None, "edit")]);
+}
+
+#[tokio::test]
+async fn levels_of_thinking_and_modes_are_those_of_the_backend() {
+    let installation = Installation::new().with("AGENT_BACKEND", "thinker").with("BACKEND_EFFORT", "Very High");
+    let mut thinker = Wat::new("thinker", "thinker-1");
+    let efforts = json!([{ "id": "low", "label": "Low" }, { "id": "max", "label": "Very high" }]);
+    thinker.descriptor = json!({ "programs": [{ "name": "aetheel" }], "features": ["effort", "plan"], "efforts": efforts });
+    fs::write(installation.backend("thinker"), thinker.build()).unwrap();
+    let script = "hello 1\n/thinking LOW\n/thinking extreme\n/mode plan\nhello 2\n/mode build\n/mode fast\n/thinking default\nhello 3\n";
+    let ended = installation.run(&["console"], script).await;
+    let wanted = "\
+thinker-1
+effort is low from now on
+✗ There is no level of thinking \"extreme\"; there are: `low`, `max`.
+mode is plan from now on
+thinker-1
+mode is build from now on
+✗ There is no mode \"fast\"; there are: `build`, `plan`.
+effort is max from now on
+thinker-1
+";
+    assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
+    let settings: Vec<_> = told(&installation).iter().map(|start| start["settings"].clone()).collect();
+    let chosen: Vec<_> = settings.iter().map(|set| (set["effort"].as_str().unwrap(), set["mode"].as_str().unwrap())).collect();
+    assert_eq!(chosen, [("max", "build"), ("low", "plan"), ("max", "build")]);
+
+    let ended = installation.with("BACKEND_EFFORT", "extreme").run(&["check"], "").await;
+    assert!(
+        ended.stdout.contains("warning: BACKEND_EFFORT \"extreme\" is no level of backend `thinker`, which has low, max"),
+        "{}",
+        ended.stdout
+    );
+}
