@@ -19,8 +19,6 @@ pub struct Agent {
 pub struct Home {
     /// The agent's whole environment.
     pub environment: Vec<(String, String)>,
-    /// The variable with the agent's key.
-    pub key: &'static str,
     /// A model it knows besides its default, by the name the agent is given and by the one the service hears.
     pub other_model: Option<(&'static str, &'static str)>,
 }
@@ -67,7 +65,7 @@ impl Agent {
         let mut set = |pairs: &[(&str, &str)]| {
             environment.extend(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         };
-        let (key, other_model) = match self.name.as_str() {
+        let other_model = match self.name.as_str() {
             "claude" | "claude-agent-acp" => {
                 set(&[
                     ("ANTHROPIC_API_KEY", KEY),
@@ -82,12 +80,12 @@ impl Agent {
                     ("IS_SANDBOX", "1"),
                 ]);
                 let other = if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5") };
-                ("ANTHROPIC_API_KEY", Some(other))
+                Some(other)
             }
             "codex" | "codex-acp" => {
                 set(&[("CODEX_API_KEY", KEY), ("NO_BROWSER", "1"), ("RUST_LOG", "error")]);
                 write(home, ".codex/config.toml", &codex(url));
-                ("CODEX_API_KEY", Some(("gpt-5.4", "gpt-5.4")))
+                Some(("gpt-5.4", "gpt-5.4"))
             }
             "gemini" => {
                 set(&[
@@ -100,7 +98,7 @@ impl Agent {
                     ("NO_BROWSER", "1"),
                 ]);
                 write(home, ".gemini/settings.json", &pretty(&gemini()));
-                ("GEMINI_API_KEY", Some(("gemini-2.5-pro", "gemini-2.5-pro")))
+                Some(("gemini-2.5-pro", "gemini-2.5-pro"))
             }
             "opencode" => {
                 set(&[
@@ -111,7 +109,7 @@ impl Agent {
                     ("SCRIPTED_API_KEY", KEY),
                 ]);
                 write(home, ".config/opencode/opencode.json", &pretty(&opencode(url)));
-                ("SCRIPTED_API_KEY", Some(("scripted/second", "second")))
+                Some(("scripted/second", "second"))
             }
             "droid" => {
                 set(&[
@@ -121,11 +119,11 @@ impl Agent {
                     ("FACTORY_DROID_AUTO_UPDATE_ENABLED", "false"),
                 ]);
                 write(home, ".factory/settings.json", &pretty(&droid(url)));
-                ("FACTORY_API_KEY", Some(("custom:second", "second")))
+                Some(("custom:second", "second"))
             }
             other => panic!("nobody knows how `{other}` lives"),
         };
-        Home { environment, key, other_model }
+        Home { environment, other_model }
     }
 }
 

@@ -9,6 +9,8 @@ pub struct Backend {
     pub name: &'static str,
     /// The component's name.
     pub component: &'static str,
+    /// The backend's name: the component's, or that of a launch profile of `config/acp.md`.
+    pub backend: &'static str,
     /// The agent's name in `scripts/agents.versions`.
     pub agent: &'static str,
     /// One process a turn, although the component also keeps agents alive.
@@ -33,8 +35,8 @@ pub const BACKENDS: &[Backend] = &[
     column("opencode one-shot", "opencode", "opencode", true, None, "read", "bash"),
     column("droid", "droid", "droid", false, Some("custom:first"), "Read", "Execute"),
     column("droid one-shot", "droid", "droid", true, Some("custom:first"), "Read", "Execute"),
-    column("acp:claude-agent-acp", "acp", "claude-agent-acp", false, None, "Read", "Bash"),
-    column("acp:codex-acp", "acp", "codex-acp", false, None, "exec_command", "exec_command"),
+    profile("acp:claude-agent-acp", "claude-acp", "claude-agent-acp", "Read", "Bash"),
+    profile("acp:codex-acp", "codex-acp", "codex-acp", "exec_command", "exec_command"),
 ];
 
 const fn column(
@@ -46,7 +48,11 @@ const fn column(
     reads: &'static str,
     runs: &'static str,
 ) -> Backend {
-    Backend { name, component, agent, one_shot, model, reads, runs }
+    Backend { name, component, backend: component, agent, one_shot, model, reads, runs }
+}
+
+const fn profile(name: &'static str, backend: &'static str, agent: &'static str, reads: &'static str, runs: &'static str) -> Backend {
+    Backend { name, component: "acp", backend, agent, one_shot: false, model: None, reads, runs }
 }
 
 impl Backend {

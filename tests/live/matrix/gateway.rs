@@ -9,24 +9,21 @@ use std::time::Duration;
 
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{Decision, Descriptor, Mode, Safety};
-use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::{BusyPolicy, Limits};
+use aetheel::app::settings::Settings;
+use aetheel::app::start::{Ground, Rest};
+use aetheel::config::Config;
 use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Steered};
 use aetheel::event::Lane;
-use aetheel::process::Custody;
-use aetheel::queue;
 use aetheel::redact::Redactor;
-use aetheel::turn::Backends;
-use aetheel::turn::recording::{self, Recorder};
+use aetheel::turn::recording;
 use tempfile::TempDir;
 
 use super::super::agents::{Agent, Home, KEY};
 use super::super::gateway::CANARIES;
 use super::backends::Backend;
-use super::once::Once;
 use super::stage::{Stage, Told};
 use crate::support::model_server::ModelServer;
-use crate::support::scripted::{Collected, message, parts};
+use crate::support::scripted::message;
 
 /// What an operator may have set.
 #[derive(Clone)]
@@ -48,15 +45,14 @@ impl Default for Wishes {
 #[derive(Clone)]
 pub struct Cell {
     pub backend: Backend,
-    pub agent: Agent,
-    custody: Custody,
+    agent: Agent,
     descriptor: Descriptor,
     opened: Arc<Mutex<Vec<Opened>>>,
 }
 
 struct Opened {
     dispatcher: Dispatcher,
-    recorder: Recorder,
+    rest: Rest,
     recordings: PathBuf,
 }
 
@@ -70,9 +66,9 @@ pub struct Aftermath {
 }
 
 impl Cell {
-    pub fn new(backend: Backend, agent: Agent, custody: Custody, descriptor: Descriptor) -> Self {
+    pub fn new(backend: Backend, agent: Agent, descriptor: Descriptor) -> Self {
         let descriptor = if backend.one_shot { descriptor.as_one_shot() } else { descriptor };
-        Self { backend, agent, custody, descriptor, opened: Arc::default() }
+        Self { backend, agent, descriptor, opened: Arc::default() }
     }
 
     /// What the backend says of itself.
@@ -93,6 +89,8 @@ impl Cell {
         }
         let component = component(self.backend.component);
         std::fs::copy(&component, folder.path().join("backends/it.wasm")).unwrap_or_else(|error| panic!("{}: {error}", component.display()));
+        // The launch profiles an operator begins with.
+        std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/config/acp.md"), folder.path().join("config/acp.md")).unwrap();
         let home = self.agent.settle(&model.url(), &folder.path().join("home"));
         let stage = Arc::new(Stage::default());
         let dispatcher = self.start(folder.path(), &home, &stage, wishes).await;
@@ -100,43 +98,49 @@ impl Cell {
     }
 
     async fn start(&self, folder: &Path, home: &Home, stage: &Arc<Stage>, wishes: Wishes) -> Dispatcher {
-        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-cache");
-        let engine = Engine::new(&Limits::default(), Some(&cache)).unwrap();
-        let (registry, reports) = Registry::start(engine, RegistryOptions::new(&folder.join("backends"))).await;
-        let name = self.backend.component;
-        let loaded = registry.get(name).unwrap_or_else(|| panic!("`{name}` was not loaded: {reports:?}"));
-        let registry: Arc<dyn Backends> = Arc::new(registry);
-        let registry = if self.backend.one_shot { Arc::new(Once(registry)) } else { registry };
-        let limits = queue::Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
-        let unused = Arc::new(Collected::default());
-        let mut parts = parts(folder, name, registry, Arc::new(self.custody.clone()), &unused, limits).await;
-
-        let programs = &loaded.descriptor().programs;
-        let program = programs.iter().find(|program| program.name == self.agent.name).or(programs.first()).expect("it has a program");
-        let mut variables: HashMap<String, String> = home.environment.iter().cloned().collect();
-        variables.extend(CANARIES.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        parts.host.further_variables = home.environment.iter().map(|(name, _)| name.clone()).collect();
-        parts.host.variables = variables;
-        parts.host.programs = HashMap::from([((name.to_owned(), program.name.clone()), self.agent.program.clone())]);
-        parts.host.agent_versions = HashMap::from([(name.to_owned(), self.agent.version.clone())]);
-        parts.host.cwd = folder.join("workspace");
-        parts.host.query_timeout = QUERY_TIMEOUT;
-        parts.host.stop_grace = Duration::from_secs(5);
-        parts.host.line_limit = Limits::default().line;
-        parts.host.max_turns = wishes.max_turns;
-        parts.choices.safety = wishes.safety;
-        parts.choices.mode = wishes.mode;
-        parts.choices.model = wishes.model.or_else(|| self.backend.model.map(str::to_owned));
-        parts.choices.allowed_tools = wishes.allowed_tools;
-        parts.choices.max_turns = wishes.max_turns;
-        parts.redactor = Redactor::new(&[KEY.to_owned().into()]);
-        parts.recorder = Recorder::new(folder.join("recordings"), parts.redactor.clone());
-        parts.outlet = stage.clone();
-        let recorder = parts.recorder.clone();
-        let dispatcher = Dispatcher::new(parts);
-        let opened = Opened { dispatcher: dispatcher.clone(), recorder, recordings: folder.join("recordings") };
+        let variables = self.variables(folder, home, wishes);
+        let config = Config::read(|name| variables.get(name).cloned()).unwrap_or_else(|faults| panic!("{faults:?}"));
+        let settings = Settings { config, variables, redactor: Redactor::new(&[KEY.to_owned().into()]) };
+        let ground = Ground::prepare(settings, false).await.unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
+        let (dispatcher, rest) = ground.dispatcher(stage.clone());
+        let opened = Opened { dispatcher: dispatcher.clone(), rest, recordings: folder.join("recordings") };
         self.opened.lock().unwrap().push(opened);
         dispatcher
+    }
+
+    /// The gateway's environment, as an operator would set it.
+    fn variables(&self, folder: &Path, home: &Home, wishes: Wishes) -> HashMap<String, String> {
+        let at = |name: &str| folder.join(name).display().to_string();
+        let names: Vec<&str> = home.environment.iter().map(|(name, _)| name.as_str()).collect();
+        let tools = if wishes.allowed_tools.is_empty() { "*".to_owned() } else { wishes.allowed_tools.join(",") };
+        let mode = match (wishes.mode, wishes.safety) {
+            (Mode::Plan, _) => "plan",
+            (Mode::Build, Safety::Default) => "default",
+            (Mode::Build, Safety::Edit) => "acceptEdits",
+            (Mode::Build, Safety::Danger) => "bypassPermissions",
+        };
+        let model = wishes.model.or_else(|| self.backend.model.map(str::to_owned));
+        let own = [
+            ("AGENT_BACKEND", self.backend.backend.to_owned()),
+            ("AGENT_ENV", names.join(",")),
+            ("ALLOWED_TOOLS", tools),
+            ("BACKENDS_DIR", at("backends")),
+            ("BACKEND_CLI_PATH", self.agent.program.display().to_string()),
+            ("BACKEND_MAX_TURNS", wishes.max_turns.to_string()),
+            ("BACKEND_RUN", if self.backend.one_shot { "one-shot" } else { "live" }.to_owned()),
+            // Compiling takes seconds and is not what these cells are about.
+            ("CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-cache").display().to_string()),
+            ("CONFIG_DIR", at("config")),
+            ("PERMISSION_MODE", mode.to_owned()),
+            ("QUERY_TIMEOUT_MS", QUERY_TIMEOUT.as_millis().to_string()),
+            ("RECORDINGS_DIR", at("recordings")),
+            ("WORKSPACE_DIR", at("workspace")),
+        ];
+        let mut variables: HashMap<String, String> = home.environment.iter().cloned().collect();
+        variables.extend(CANARIES.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        variables.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        variables.extend(model.map(|model| ("BACKEND_MODEL".to_owned(), model)));
+        variables
     }
 
     /// Ends every gateway the scenario opened and looks at what they left. Call before their folders are gone.
@@ -145,7 +149,7 @@ impl Cell {
         let mut aftermath = Aftermath::default();
         for gateway in opened {
             gateway.dispatcher.shutdown(Duration::ZERO).await;
-            gateway.recorder.flush();
+            gateway.rest.close().await;
             aftermath.read(&gateway.recordings);
         }
         // The kernel takes a moment to clear away what was killed.

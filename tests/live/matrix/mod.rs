@@ -6,7 +6,6 @@
 mod backends;
 mod exceptions;
 mod gateway;
-mod once;
 mod report;
 mod results;
 mod scenarios;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 use aetheel::agent::descriptor::Sharing;
 use aetheel::backend::{Engine, Inspection};
 use aetheel::config::Limits;
-use aetheel::process::{Custody, Means};
+use aetheel::workspace::Profiles;
 
 use self::backends::{BACKENDS, Backend};
 use self::exceptions::{Exception, exception};
@@ -74,7 +73,6 @@ impl Selection {
 #[ignore = "needs the real CLIs: make test-live"]
 async fn every_cell_passes_or_says_why_not() {
     let selection = Selection::named();
-    let custody = Custody::new(Means::Best).unwrap();
     let mut run = 0;
     for backend in BACKENDS {
         let column: Vec<&Scenario> = SCENARIOS.iter().filter(|scenario| selection.takes(backend, scenario)).collect();
@@ -98,7 +96,7 @@ async fn every_cell_passes_or_says_why_not() {
                 continue;
             }
             let begun = Instant::now();
-            let cell = Cell::new(*backend, agent.clone(), custody.clone(), inspection.descriptor.clone());
+            let cell = Cell::new(*backend, agent.clone(), inspection.descriptor.clone());
             let (verdict, unrecognised) = judge(scenario, cell).await;
             let seconds = (begun.elapsed().as_secs_f64() * 10.0).round() / 10.0;
             println!("{} × {}: {verdict} ({seconds} s)", backend.name, scenario.name);
@@ -122,7 +120,12 @@ async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
         return Err(format!("there is no backend at {} (hint: `make guests`)", path.display()));
     }
     let engine = Engine::new(&Limits::default(), None).map_err(|error| error.to_string())?;
-    let inspection = engine.inspect(&path).await.map_err(|error| error.to_string())?;
+    let mut inspection = engine.inspect(&path).await.map_err(|error| error.to_string())?;
+    if backend.backend != backend.component {
+        let profiles = Profiles::parse(include_str!("../../../config/acp.md"));
+        let profile = profiles.all.get(backend.backend).ok_or_else(|| format!("`config/acp.md` has no profile `{}`", backend.backend))?;
+        inspection.descriptor = profile.apply(&inspection.descriptor).map_err(|error| error.to_string())?;
+    }
     if inspection.descriptor.sharing == Sharing::Turn && !backend.one_shot {
         return Err(format!("the backend `{}` has no long-lived form", backend.component));
     }

@@ -25,7 +25,6 @@ struct Turn {
     sequence: Sequence,
     lane: Lane,
     transcript: Transcript,
-    events: Vec<EventKind>,
     questions: std::collections::VecDeque<OpenQuestion>,
     answer: Option<Answer>,
     read: bool,
@@ -35,7 +34,7 @@ impl Turn {
     fn told(&mut self) -> Option<Told> {
         let answer = self.answer.clone()?;
         self.read = true;
-        Some(Told { answer, transcript: self.transcript.clone(), events: self.events.clone() })
+        Some(Told { answer, transcript: self.transcript.clone() })
     }
 }
 
@@ -44,7 +43,6 @@ impl Turn {
 pub struct Told {
     pub answer: Answer,
     pub transcript: Transcript,
-    pub events: Vec<EventKind>,
 }
 
 impl Stage {
@@ -102,7 +100,7 @@ impl Stage {
 
     fn so_far(&self) -> String {
         let turns = self.turns.lock().unwrap();
-        let told = turns.iter().map(|turn| format!("{}: {:?}, events {:?}", turn.lane, turn.answer, turn.events));
+        let told = turns.iter().map(|turn| format!("{}: {:?}, {:?}", turn.lane, turn.answer, turn.transcript));
         told.collect::<Vec<_>>().join("; ")
     }
 }
@@ -113,7 +111,6 @@ impl Outlet for Stage {
             sequence: event.sequence,
             lane: event.lane.clone(),
             transcript: Transcript::default(),
-            events: vec![],
             questions: Default::default(),
             answer: None,
             read: false,
@@ -143,9 +140,8 @@ impl Part {
 
 #[async_trait]
 impl Reply for Part {
-    fn update(&mut self, event: &EventKind, transcript: &Transcript) {
+    fn update(&mut self, _event: &EventKind, transcript: &Transcript) {
         self.change(|turn| {
-            turn.events.push(event.clone());
             turn.transcript = transcript.clone();
         });
     }
