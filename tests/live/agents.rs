@@ -113,7 +113,10 @@ impl Agent {
             }
             "droid" => {
                 set(&[
-                    ("FACTORY_AIRGAP_ENABLED", "true"),
+                    // Not FACTORY_AIRGAP_ENABLED: with it 0.225.2 resumes no session in one-shot runs.
+                    ("FACTORY_API_BASE_URL", url),
+                    ("FACTORY_DISABLE_DYNAMIC_CONFIG", "1"),
+                    ("FACTORY_TELEMETRY_INGEST_BASE_URL", url),
                     ("FACTORY_API_KEY", KEY),
                     ("FACTORY_DISABLE_KEYRING", "1"),
                     ("FACTORY_DROID_AUTO_UPDATE_ENABLED", "false"),

@@ -66,6 +66,11 @@ impl Backend {
         matches!(self.component, "claude" | "opencode")
     }
 
+    /// Droid 0.225.2 tells the sum over the session in one-shot runs, which its backend does not pass off as a turn's.
+    pub fn tells_no_tokens_when_resumed(&self) -> bool {
+        self.component == "droid" && self.one_shot
+    }
+
     /// Gemini CLI 0.61.0 names a session's file by the minute and cannot load one that was made within the same.
     pub fn resumes_in_another_minute_only(&self) -> bool {
         self.agent == "gemini" && !self.one_shot

@@ -28,6 +28,8 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
             asked.results.insert(id, texts(&block["content"]).join("\n"));
         }
     }
+    // Droid 0.225.2, where it may not ask its own service for one.
+    asked.side = asked.tools.is_empty() && asked.system.contains("generates concise session titles");
     Ok(asked)
 }
 
