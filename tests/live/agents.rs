@@ -79,13 +79,13 @@ impl Agent {
                     // Containers run tests as root, where the CLI refuses to skip permissions otherwise.
                     ("IS_SANDBOX", "1"),
                 ]);
-                let other = if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5") };
+                let other = if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5-20251001") };
                 Some(other)
             }
             "codex" | "codex-acp" => {
                 set(&[("CODEX_API_KEY", KEY), ("NO_BROWSER", "1"), ("RUST_LOG", "error")]);
                 write(home, ".codex/config.toml", &codex(url));
-                Some(("gpt-5.4", "gpt-5.4"))
+                Some(if self.name == "codex" { ("gpt-5.4", "gpt-5.4") } else { ("gpt-6-astra[low]", "gpt-6-astra") })
             }
             "gemini" => {
                 set(&[

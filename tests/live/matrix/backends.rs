@@ -71,6 +71,11 @@ impl Backend {
         self.component == "droid" && self.one_shot
     }
 
+    /// codex-acp 2.6.0 calls every change of files an edit.
+    pub fn tells_writing_apart(&self) -> bool {
+        self.agent != "codex-acp"
+    }
+
     /// Gemini CLI 0.61.0 names a session's file by the minute and cannot load one that was made within the same.
     pub fn resumes_in_another_minute_only(&self) -> bool {
         self.agent == "gemini" && !self.one_shot

@@ -15,11 +15,12 @@ pub enum Exception {
 
 use Exception::AgentFault;
 
+const DROID_PERSISTS: &str = "Droid 0.225.2 tries a failing service again for minutes and has no setting for it; the turn's time ends it";
+
 /// Columns (all of one component: its name and a `*`), row, and what is to be said.
 const EXCEPTIONS: &[(&str, &str, Exception)] = &[
-    ("acp-codex-acp", "error-400", AgentFault("codex-acp 2.6.0 tells the model's errors as its own answer and calls the turn a success")),
-    ("acp-codex-acp", "error-401", AgentFault("codex-acp 2.6.0 tells the model's errors as its own answer and calls the turn a success")),
-    ("acp-codex-acp", "error-429", AgentFault("codex-acp 2.6.0 tells the model's errors as its own answer and calls the turn a success")),
+    ("droid*", "error-500", AgentFault(DROID_PERSISTS)),
+    ("droid-one-shot", "error-429", AgentFault(DROID_PERSISTS)),
     ("acp-codex-acp", "error-500", AgentFault("codex-acp 2.6.0 tells the model's errors as its own answer and calls the turn a success")),
 ];
 

@@ -230,7 +230,17 @@ impl Gateway {
     /// Ends the gateway and starts another on the same folders.
     pub async fn restart(&mut self, wishes: Wishes) {
         self.end().await;
+        self.until_resumable().await;
         self.dispatcher = self.cell.start(self.folder.path(), &self.home, &self.stage, wishes).await;
+    }
+
+    /// Waits until another process of the agent can take a session up that was made just now.
+    pub async fn until_resumable(&self) {
+        if self.cell.backend.resumes_in_another_minute_only() {
+            let minute = || jiff::Timestamp::now().as_second() / 60;
+            let made = minute();
+            super::wait_up_to(Duration::from_secs(70), "another minute", || minute() != made).await;
+        }
     }
 
     /// Ends the gateway; its folders stay.

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 pub enum Intent {
     /// Run a command line.
     Shell(String),
+    /// Run a command line outside the agent's sandbox, where it has one: somebody must be asked.
+    Unboxed(String),
     /// Write a new file: path, content.
     Write(String, String),
     /// Replace text in a file: path, old, new.
@@ -35,6 +37,11 @@ impl Intent {
     /// Run a command line.
     pub fn shell(command: &str) -> Self {
         Self::Shell(command.to_owned())
+    }
+
+    /// Run a command line for which somebody must be asked.
+    pub fn unboxed(command: &str) -> Self {
+        Self::Unboxed(command.to_owned())
     }
 
     /// Write a new file.
@@ -70,6 +77,10 @@ impl Intent {
                 ("Execute", json!({"command": command, "summary": "scripted", "riskLevel": "medium", "riskLevelReason": "scripted"}))
             }
             Self::Shell(command) if codex => ("exec_command", json!({"cmd": command})),
+            Self::Unboxed(command) if codex => {
+                ("exec_command", json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "scripted"}))
+            }
+            Self::Unboxed(command) => return Self::shell(command).call(offered),
             Self::Shell(command) if gemini => ("run_shell_command", json!({"command": command, "description": "scripted"})),
             Self::Shell(command) if opencode => ("bash", json!({"command": command, "description": "scripted"})),
             Self::Shell(command) => ("Bash", json!({"command": command, "description": "scripted"})),

@@ -14,8 +14,8 @@ async fn asking(cell: &Cell) -> Gateway {
         .on(
             "Work.",
             [
-                Reply::does("call_1", Intent::shell("touch first")),
-                Reply::does("call_2", Intent::shell("touch second")),
+                Reply::does("call_1", Intent::unboxed("touch first")),
+                Reply::does("call_2", Intent::unboxed("touch second")),
                 Reply::text("Done."),
             ],
         )
@@ -45,7 +45,7 @@ pub(super) async fn allow_once(cell: Cell) {
 }
 
 pub(super) async fn allow_always(cell: Cell) {
-    let call = |id| Reply::does(id, Intent::shell("touch first"));
+    let call = |id| Reply::does(id, Intent::unboxed("touch first"));
     let script = Script::default().on("Work.", [call("call_1"), call("call_2"), Reply::text("Done.")]);
     let gateway = cell.open(script.serve().await, Wishes { safety: Safety::Default, ..Wishes::default() }).await;
     gateway.prompt(1, "Work.");

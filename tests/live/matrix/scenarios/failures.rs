@@ -62,6 +62,7 @@ pub(super) async fn killed(cell: Cell) {
         let _ = kill_process(pid.and_then(Pid::from_raw).expect("a process id"), Signal::KILL);
     }
     gateway.told(1).await.fails("agent failure");
+    gateway.until_resumable().await;
     gateway.talk("Again").await.answers("ok");
     let request = gateway.model.requests().pop().unwrap();
     // Claude Code 2.1.197 writes answers down a little later, so that the last one may be lost.

@@ -9,12 +9,6 @@ pub(super) async fn resume(cell: Cell) {
     let script = Script::default().on("Remember 42.", [Reply::text("Noted.")]).on("Which number?", [Reply::text("42.")]);
     let mut gateway = open(&cell, script).await;
     gateway.talk("Remember 42.").await.answers("Noted.");
-    gateway.end().await;
-    if cell.backend.resumes_in_another_minute_only() {
-        let minute = || jiff::Timestamp::now().as_second() / 60;
-        let made = minute();
-        super::super::wait_up_to(std::time::Duration::from_secs(70), "another minute", || minute() != made).await;
-    }
     gateway.restart(Wishes::default()).await;
     gateway.talk("Which number?").await.answers("42.");
     let request = gateway.model.requests().pop().unwrap();
