@@ -3,6 +3,8 @@
 //! Unknown fields are ignored, so that a newer backend still loads; everything but `name`, `version` and `programs` has
 //! a default, so that a small backend stays small. [`Descriptor::parse`] refuses what cannot be meant.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Safety;
@@ -206,6 +208,9 @@ pub struct Descriptor {
     /// The agent's own tool names that write files, for the memory instructions (usually `Write` and `Edit`).
     #[serde(default)]
     pub write_tools: Vec<String>,
+    /// The agent's own tool names by unified kind; the operator's list of allowed tools is translated with it.
+    #[serde(default)]
+    pub tools: BTreeMap<String, Vec<String>>,
     /// JSON Schema of `settings.options`.
     #[serde(default)]
     pub options: serde_json::Value,

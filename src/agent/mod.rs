@@ -9,11 +9,13 @@ mod action;
 pub mod descriptor;
 mod input;
 mod report;
+mod tools;
 
 pub use action::*;
 pub use descriptor::Descriptor;
 pub use input::*;
 pub use report::*;
+pub use tools::allowed_for;
 
 /// A conversation on a link.
 pub type SessionKey = u32;

@@ -154,7 +154,11 @@ fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<Str
     let ignored = [
         ("BACKEND_MODEL", default && config.backend_model.is_some() && !descriptor.has(Feature::Model), "ignored"),
         ("BACKEND_EFFORT", effort.is_some() && !descriptor.has(Feature::Effort), "ignored"),
-        ("ALLOWED_TOOLS", variables.contains_key("ALLOWED_TOOLS") && !descriptor.has(Feature::AllowedTools), "ignored"),
+        (
+            "ALLOWED_TOOLS",
+            !config.allowed_tools.is_empty() && !descriptor.has(Feature::AllowedTools),
+            "ignored: its agent may use every tool that PERMISSION_MODE lets it",
+        ),
         (
             "BACKEND_MAX_TURNS",
             variables.contains_key("BACKEND_MAX_TURNS") && !descriptor.has(Feature::MaxTurns),
@@ -256,7 +260,8 @@ mod tests {
 
     #[test]
     fn an_unknown_level_of_effort_is_ignored_and_the_known_ones_are_listed() {
-        let able = descriptor(r#","features":["effort"],"efforts":[{"id":"low","label":"Low"},{"id":"high","label":"High"}]"#);
+        let able =
+            descriptor(r#","features":["effort","allowed-tools"],"efforts":[{"id":"low","label":"Low"},{"id":"high","label":"High"}]"#);
         let told = warnings(&[("BACKEND_EFFORT", "extreme")], &able, true);
         assert!(told.len() == 1 && told[0].contains("low, high"), "{told:?}");
         assert!(warnings(&[("BACKEND_EFFORT", "HIGH")], &able, true).is_empty());

@@ -24,7 +24,11 @@ pub const VARIABLES: &[Variable] = &[
     v("BACKEND_MODEL", "", "Model `AGENT_BACKEND` uses; otherwise its own default"),
     v("BACKEND_EFFORT", "", "Level of thinking `AGENT_BACKEND` uses, one of those `aetheel backend list` names; otherwise its own default"),
     v("BACKEND_MAX_TURNS", "25", "Model rounds after which the agent stops"),
-    v("ALLOWED_TOOLS", "Read,Glob,Grep,WebSearch,WebFetch", "The only tools the agent may use, by the agent's own names; `*` for all"),
+    v(
+        "ALLOWED_TOOLS",
+        "Read,Glob,Grep,WebSearch,WebFetch",
+        "The only tools the agent may use, by its own names, those of Claude Code or unified kinds (`file_read`); `*` for all",
+    ),
     v(
         "PERMISSION_MODE",
         "bypassPermissions",

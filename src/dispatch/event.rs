@@ -13,7 +13,7 @@ use super::stage::{Follower, Stage};
 use super::veil::Veil;
 use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn};
+use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed_for};
 use crate::event::{Event, EventKind, Origin};
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
@@ -124,7 +124,8 @@ impl Inner {
                 Safety::Edit => memory_path.starts_with(&directory),
                 Safety::Danger => true,
             };
-        let allowed = |tool: &&String| choices.allowed_tools.is_empty() || choices.allowed_tools.contains(tool);
+        let allowed_tools = allowed_for(&choices.allowed_tools, descriptor);
+        let allowed = |tool: &&String| allowed_tools.is_empty() || allowed_tools.contains(tool);
         let write_tools: Vec<String> = descriptor.write_tools.iter().filter(|_| may_write).filter(allowed).cloned().collect();
         let documents = self.parts.workspace.read().await;
         let memory = MemoryAccess { path: &memory_path, write_tools: &write_tools };
@@ -145,7 +146,7 @@ impl Inner {
                 mode: in_force.mode,
                 effort: in_force.effort,
                 system_prompt: Some(assembled.text).filter(|_| supported(Feature::SystemPrompt)),
-                allowed_tools: if supported(Feature::AllowedTools) { choices.allowed_tools.clone() } else { Vec::new() },
+                allowed_tools: if supported(Feature::AllowedTools) { allowed_tools } else { Vec::new() },
                 max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
                 options: backend.options().to_owned(),
             },

@@ -1,7 +1,6 @@
 //! Backends are replaced while the program serves.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -41,15 +40,12 @@ async fn a_replaced_component_answers_the_next_turn_while_a_running_one_ends_on_
     local.mention(CHANNEL, ANN, "slow 4");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
 
-    let replaced = Instant::now();
     replace(&installation, &rebuilt(built("demo"), "second"));
     let line = bot
         .logs_where("the second generation", |line| {
             line["message"] == "backend loaded" && line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
         })
         .await;
-    let took = replaced.elapsed();
-    assert!(took < Duration::from_secs(2), "{took:?}: {line}");
     assert_eq!(line["backend"], "demo");
     local.wait_for_message(CHANNEL, |text| text == "Second 1. Second 2. Second 3. Second 4. There.").await;
     assert_eq!(answered_by(&local, &installation, "second").await, 2);

@@ -3,8 +3,8 @@
 
 mod support;
 
-use aetheel_backend_sdk::wit::{AskKind, Decision, Outcome, Safety, ToolStatus};
-use support::{answer, asked, done, ends, play, starts, text, turn, with_modes};
+use aetheel_backend_sdk::wit::{Action, AskKind, Decision, Exit, Mode, Outcome, Safety, StartTurn, ToolStatus};
+use support::{answer, asked, done, ends, next, play, starts, text, turn, with_modes};
 
 #[test]
 fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
@@ -40,6 +40,59 @@ fn always_is_the_agents_own_option_for_it() {
     answer(&mut play, ask, Decision::AllowAlways);
     play.until_host("allow_always");
     assert_eq!(play.written_with("\"outcome\"")[0]["result"]["outcome"]["optionId"], "allow_always");
+}
+
+#[test]
+fn what_was_always_allowed_ends_with_its_process_before_a_turn_that_may_do_less() {
+    let mut play = play("claude-permission-allow-always");
+    play.start(turn(1));
+    let ask = asked(&mut play).ask;
+    answer(&mut play, ask, Decision::AllowAlways);
+    done(&mut play);
+    let spawns = |actions: &[Action]| actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count();
+    let mut plans = next(&play, 2);
+    plans.settings.mode = Mode::Plan;
+    play.cut().start(plans);
+    assert!(play.actions.contains(&Action::CloseStdin(1)), "it may hold in any mode");
+    assert!(play.actions.iter().any(|action| matches!(action, Action::Stop(stop) if stop.proc == 1)));
+    assert_eq!(spawns(&play.actions), 2);
+    play.exit(Exit::Code(0));
+    assert_eq!(play.outcomes().len(), 1, "the turn waits for the new process");
+    let id = play.id_of("initialize").unwrap();
+    let abilities = r#"{"loadSession":true,"sessionCapabilities":{"resume":{},"close":{}}}"#;
+    play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":1,"agentCapabilities":{abilities}}}}}"#));
+    assert_eq!(play.written_with("session/resume").len(), 1, "the conversation goes on");
+}
+
+#[test]
+fn what_was_always_allowed_is_kept_at_the_same_level_and_above() {
+    let mut play = play("claude-permission-allow-always");
+    play.start(turn(1));
+    let ask = asked(&mut play).ask;
+    answer(&mut play, ask, Decision::AllowAlways);
+    done(&mut play);
+    let mut more = next(&play, 2);
+    more.settings.safety = Safety::Edit;
+    play.cut().start(more);
+    assert!(!play.actions.contains(&Action::CloseStdin(1)));
+}
+
+#[test]
+fn beside_others_at_work_the_session_alone_is_closed_and_opened_again() {
+    let mut play = play("claude-permission-allow-always");
+    play.start(turn(1));
+    let ask = asked(&mut play).ask;
+    answer(&mut play, ask, Decision::AllowAlways);
+    done(&mut play);
+    let mut plans = next(&play, 2);
+    plans.settings.mode = Mode::Plan;
+    play.cut().start(StartTurn { session: 2, ..turn(3) }).start(plans.clone());
+    assert!(!play.actions.contains(&Action::CloseStdin(1)), "the other session's turn goes on");
+    assert_eq!(play.written_with("session/close")[0]["params"]["sessionId"], plans.native_id.unwrap());
+    assert_eq!(play.written_with("session/resume").len(), 0);
+    let id = play.id_of("session/close").unwrap();
+    play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    assert_eq!(play.written_with("session/resume").len(), 1);
 }
 
 #[test]

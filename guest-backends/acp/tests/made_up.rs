@@ -65,6 +65,18 @@ const NOTHING: &str = r#""agentCapabilities":{}"#;
 const MODES: &str = r#","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"},{"id":"yolo","name":"All"},{"id":"plan","name":"Plan"}]}"#;
 
 #[test]
+fn always_is_offered_where_it_can_be_taken_back() {
+    let options = r#"[{"optionId":"a","kind":"allow_once","name":"Yes"},{"optionId":"b","kind":"allow_always","name":"Always"}]"#;
+    let params = format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t","title":"ls"}},"options":{options}}}"#);
+    for (abilities, offered) in [(NOTHING, None), (r#""agentCapabilities":{"loadSession":true}"#, Some("Always"))] {
+        let mut agent = Agent::opened(turn(1), abilities, "");
+        agent.asks("7", "session/request_permission", &params);
+        let Some(Action::Ask(ask)) = agent.0.actions.last() else { panic!("{:?}", agent.0.actions) };
+        assert_eq!(ask.always_label.as_deref(), offered, "{abilities}");
+    }
+}
+
+#[test]
 fn each_level_finds_its_mode_and_a_lower_one_is_gone_back_to() {
     let mut start = turn(1);
     start.settings.safety = Safety::Danger;

@@ -7,24 +7,47 @@ use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 /// Bytes of a tool's title.
 const TITLE: usize = 160;
 
-/// Returns the unified kind of a tool of Claude Code 2.1.197 (and of earlier names).
+/// The tools of Claude Code 2.1.197 (and earlier names of them) by unified kind; the descriptor says the same. `Agent` is listed
+/// as `Task`.
+const TOOLS: [(&str, &[&str]); 13] = [
+    ("bash", &["Bash", "BashOutput", "KillBash", "KillShell"]),
+    ("file_read", &["Read", "NotebookRead"]),
+    ("file_write", &["Write"]),
+    ("file_edit", &["Edit", "MultiEdit", "NotebookEdit"]),
+    ("file_search", &["Glob", "LS"]),
+    ("content_search", &["Grep"]),
+    ("web_search", &["WebSearch"]),
+    ("web_fetch", &["WebFetch"]),
+    ("agent_spawn", &["Agent", "Task"]),
+    ("todo", &["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"]),
+    ("ask_user", &["AskUserQuestion"]),
+    ("skill", &["Skill", "SlashCommand"]),
+    (
+        "other",
+        &[
+            "CronCreate",
+            "CronDelete",
+            "CronList",
+            "EnterPlanMode",
+            "EnterWorktree",
+            "ExitPlanMode",
+            "ExitWorktree",
+            "ReportFindings",
+            "ScheduleWakeup",
+            "SendMessage",
+            "TaskOutput",
+            "TaskStop",
+            "Workflow",
+        ],
+    ),
+];
+
+/// Returns the unified kind of a tool.
 pub(crate) fn kind(name: &str) -> &'static str {
-    match name {
-        "Bash" | "BashOutput" | "KillBash" | "KillShell" => "bash",
-        "Read" | "NotebookRead" => "file_read",
-        "Write" => "file_write",
-        "Edit" | "MultiEdit" | "NotebookEdit" => "file_edit",
-        "Glob" | "LS" => "file_search",
-        "Grep" => "content_search",
-        "WebSearch" => "web_search",
-        "WebFetch" => "web_fetch",
-        // Listed as `Task`, used as `Agent`.
-        "Agent" | "Task" => "agent_spawn",
-        "TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate" | "TodoWrite" => "todo",
-        "AskUserQuestion" => "ask_user",
-        "Skill" | "SlashCommand" => "skill",
-        _ if name.starts_with("mcp__") => "mcp",
-        _ => "other",
+    match TOOLS.iter().find(|(_, names)| names.contains(&name)) {
+        Some((kind, _)) => kind,
+        None if name.starts_with("mcp__") => "mcp",
+        None => "other",
     }
 }
 
@@ -102,4 +125,23 @@ fn diff(beside: &Value) -> Option<FileDiff> {
         }
     }
     Some(FileDiff { path, old_text: None, new_text, unified: Some(unified).filter(|unified| !unified.is_empty()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use aetheel_backend_sdk::json;
+
+    use super::*;
+
+    #[test]
+    fn the_descriptor_names_every_tool_that_is_known_under_its_kind_and_no_other() {
+        let descriptor = json::parse(include_str!("descriptor.json")).expect("JSON");
+        let described = descriptor["tools"].as_object().expect("an object");
+        assert_eq!(described.values().count(), TOOLS.len());
+        for (of_kind, names) in TOOLS {
+            let listed: Vec<&str> = descriptor["tools"].list(of_kind).iter().filter_map(Value::as_str).collect();
+            assert_eq!(listed, names, "{of_kind}");
+            assert!(names.iter().all(|name| kind(name) == of_kind), "{of_kind}: a name stands under two kinds");
+        }
+    }
 }

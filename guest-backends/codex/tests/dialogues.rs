@@ -258,7 +258,7 @@ fn models_are_told_with_their_efforts_and_health_with_the_sign_in() {
 fn commands_are_asked_about_and_each_decision_reaches_codex_in_its_words() {
     for (case, decision, reply, asks, status, outcome) in [
         ("accept", Decision::AllowOnce, "accept", 2, ToolStatus::Ok, Outcome::Completed),
-        ("acceptforsession", Decision::AllowAlways, "acceptForSession", 1, ToolStatus::Ok, Outcome::Completed),
+        ("acceptforsession", Decision::AllowAlways, "accept", 1, ToolStatus::Ok, Outcome::Completed),
         ("decline", Decision::Deny(None), "decline", 2, ToolStatus::Denied, Outcome::Completed),
         ("decline", Decision::Dismissed, "decline", 2, ToolStatus::Denied, Outcome::Completed),
         ("cancel", Decision::DenyAndStop, "cancel", 1, ToolStatus::Denied, Outcome::Interrupted),

@@ -131,7 +131,7 @@ fn more_permissions_and_mcp_servers_are_asked_about() {
     assert_eq!(ask.title, "Allow: More permissions (to fetch)");
     play.command(answer(ask.ask, Decision::AllowAlways));
     let reply: serde_json::Value = serde_json::from_str(play.written.last().unwrap()).unwrap();
-    assert_eq!((&reply["result"]["scope"], &reply["result"]["permissions"]["network"]["enabled"]), (&json!("session"), &json!(true)));
+    assert_eq!((&reply["result"]["scope"], &reply["result"]["permissions"]["network"]["enabled"]), (&json!("turn"), &json!(true)));
 
     let params = json!({"serverName": "db", "mode": "form", "message": "Run it?", "requestedSchema": {"type": "object", "properties": {}}});
     let mut request: serde_json::Value = serde_json::from_str(&told("mcpServer/elicitation/request", params)).unwrap();

@@ -39,6 +39,7 @@ impl Agent for Once {
             return Err(failure::failure(FailureKind::BadRequest, "the prompt is empty"));
         }
         let settings = start.settings;
+        plan::check_tools(&settings, emit)?;
         let mut arguments: Vec<Value> = ["exec", "--output-format", "stream-json"].map(word).to_vec();
         let mut files = Vec::new();
         Fixed::of(&settings).flags(&mut arguments, &mut files);

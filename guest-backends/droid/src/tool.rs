@@ -7,24 +7,61 @@ use aetheel_backend_sdk::wit::{FileDiff, PlanEntry, PlanStatus, ToolEnd, ToolSta
 /// Bytes of a tool's title.
 const TITLE: usize = 160;
 
-/// Returns the unified kind of a tool of Droid 0.225.2.
+/// The tools of Droid 0.225.2 by unified kind; the descriptor says the same.
+const TOOLS: [(&str, &[&str]); 13] = [
+    ("bash", &["Execute", "Script", "WaitForScript"]),
+    ("file_read", &["Read"]),
+    ("file_write", &["Create"]),
+    ("file_edit", &["Edit", "ApplyPatch"]),
+    ("file_search", &["Glob", "LS"]),
+    ("content_search", &["Grep"]),
+    ("web_search", &["WebSearch"]),
+    ("web_fetch", &["FetchUrl"]),
+    ("agent_spawn", &["Task", "TaskOutput", "TaskStop"]),
+    ("todo", &["TodoWrite"]),
+    ("ask_user", &["AskUser"]),
+    ("skill", &["Skill"]),
+    (
+        "other",
+        &[
+            "ConnectorSearch",
+            "DismissHandoffItems",
+            "EndFeatureRun",
+            "ExitMissionPlanning",
+            "ExitSpecMode",
+            "GenerateDroid",
+            "GenerateImage",
+            "Loop",
+            "ProposeMission",
+            "RecommendMission",
+            "StageSettingsChanges",
+            "StartMissionRun",
+            "ToolSearch",
+            "UpgradeSessionModel",
+            "get_agent_effectiveness_usage",
+            "render_agent_effectiveness_report",
+            "slack_archive_code_channel",
+            "slack_create_or_update_code_channel",
+            "slack_list_channels",
+            "slack_post_file",
+            "slack_post_message",
+            "store_agent_readiness_report",
+        ],
+    ),
+];
+
+/// Returns the unified kind of a tool.
 pub(crate) fn kind(name: &str) -> &'static str {
-    match name {
-        "Execute" | "Script" | "WaitForScript" => "bash",
-        "Read" => "file_read",
-        "Create" => "file_write",
-        "Edit" | "ApplyPatch" => "file_edit",
-        "Glob" | "LS" => "file_search",
-        "Grep" => "content_search",
-        "WebSearch" => "web_search",
-        "FetchUrl" => "web_fetch",
-        "Task" | "TaskOutput" | "TaskStop" => "agent_spawn",
-        "TodoWrite" => "todo",
-        "AskUser" => "ask_user",
-        "Skill" => "skill",
-        _ if name.contains("___") => "mcp",
-        _ => "other",
+    match TOOLS.iter().find(|(_, names)| names.contains(&name)) {
+        Some((kind, _)) => kind,
+        None if name.contains("___") => "mcp",
+        None => "other",
     }
+}
+
+/// Whether Droid 0.225.2 may have a tool of this name.
+pub(crate) fn is_known(name: &str) -> bool {
+    TOOLS.iter().any(|(_, names)| names.contains(&name)) || kind(name) == "mcp"
 }
 
 /// Returns the start of a tool use; the input is empty while it is still being written.
@@ -135,4 +172,23 @@ pub(crate) fn todos(name: &str, input: &Value) -> Option<Vec<PlanEntry>> {
         Some(PlanEntry { text: text.trim().to_owned(), status })
     };
     Some(todos.lines().filter_map(entry).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use aetheel_backend_sdk::json;
+
+    use super::*;
+
+    #[test]
+    fn the_descriptor_names_every_tool_that_is_known_under_its_kind_and_no_other() {
+        let descriptor = json::parse(include_str!("descriptor.json")).expect("JSON");
+        let described = descriptor["tools"].as_object().expect("an object");
+        assert_eq!(described.values().count(), TOOLS.len());
+        for (of_kind, names) in TOOLS {
+            let listed: Vec<&str> = descriptor["tools"].list(of_kind).iter().filter_map(Value::as_str).collect();
+            assert_eq!(listed, names, "{of_kind}");
+            assert!(names.iter().all(|name| kind(name) == of_kind), "{of_kind}: a name stands under two kinds");
+        }
+    }
 }

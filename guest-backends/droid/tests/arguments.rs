@@ -135,6 +135,33 @@ fn below_danger_one_run_is_offered_only_what_the_level_allows() {
 }
 
 #[test]
+fn a_name_that_is_none_of_droids_is_left_out_with_a_word_and_never_widens() {
+    let allowed = |one_shot, tools: &[&str]| {
+        with(one_shot, |settings| settings.allowed_tools = tools.iter().map(|tool| (*tool).to_owned()).collect())
+    };
+    let (run, actions) = spawn(allowed(true, &["Read", "Bash", "Write", "ExitSpecMode", "github___issues"]));
+    assert!(run.arguments.contains(&Value::Text("Read,ExitSpecMode,github___issues".to_owned())), "{run:?}");
+    for actions in [actions, run_alone(allowed(false, &["Read", "Bash", "Write"]))] {
+        let said: Vec<_> = actions
+            .iter()
+            .filter_map(|action| if let Action::Diagnostic(said) = action { Some(said.text.as_str()) } else { None })
+            .collect();
+        assert_eq!(said, ["left out of the allowed tools, as Droid has none of that name: Bash, Write"]);
+    }
+    for one_shot in [true, false] {
+        let actions = run_alone(allowed(one_shot, &["Bash", "WebFetch"]));
+        let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
+        let Outcome::Failed(failure) = &done.outcome else { panic!("{done:?}") };
+        assert_eq!(failure.kind, FailureKind::Unsupported);
+        assert!(failure.message.contains("(Bash, WebFetch)"), "{failure:?}");
+    }
+}
+
+fn run_alone(start: StartTurn) -> Vec<Action> {
+    run::<Backend>(start, Vec::new())
+}
+
+#[test]
 fn allowed_tools_narrow_and_never_widen() {
     let allowed = |safety, tools: &[&str]| {
         with(true, |settings| {

@@ -220,7 +220,7 @@ fn after_a_plan_was_approved_the_next_plan_is_one_again() {
     answer(&mut play, 1, Decision::AllowOnce).until(|action| matches!(action, Action::TurnDone(_)));
     start.turn = 2;
     play.start(start);
-    assert_eq!(play.written_with("update_session_settings")[0]["params"], json!({"interactionMode": "spec"}));
+    assert_eq!(play.written_with("update_session_settings")[0]["params"], json!({"autonomyLevel": "off", "interactionMode": "spec"}));
 }
 
 #[test]

@@ -226,7 +226,7 @@ fn settings_that_differ_are_put_before_the_prompt() {
     assert_eq!(play.outcomes(), [&Outcome::Completed; 3]);
     let updates: Vec<_> = play.written_with("update_session_settings").iter().map(|line| line["params"].clone()).collect();
     let back = serde_json::json!({"modelId": "custom:Mock-0", "reasoningEffort": "high", "interactionMode": "auto"});
-    let there = serde_json::json!({"modelId": "custom:Two-1", "reasoningEffort": "off", "interactionMode": "spec"});
+    let there = serde_json::json!({"modelId": "custom:Two-1", "reasoningEffort": "off", "interactionMode": "spec", "autonomyLevel": "off"});
     assert_eq!(updates, [there, back], "what is chosen, and what the session had before");
     let order: Vec<_> = play.written.iter().filter(|line| line.contains("update_session") || line.contains("add_user")).collect();
     assert!(order[1].contains("update_session") && order[2].contains("add_user"), "{order:?}");
@@ -277,7 +277,10 @@ fn allowed_tools_are_put_and_taken_back() {
     second.settings.allowed_tools = vec!["Read".to_owned()];
     play.start(second);
     let update = play.written_with("update_session_settings");
-    assert_eq!(update[0]["params"], serde_json::json!({"interactionMode": "spec", "restrictToolIds": ["Read", "ExitSpecMode"]}));
+    assert_eq!(
+        update[0]["params"],
+        serde_json::json!({"autonomyLevel": "off", "interactionMode": "spec", "restrictToolIds": ["Read", "ExitSpecMode"]})
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use aetheel_backend_sdk::wit::{
 use gemini::Backend;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use serde_json::json;
 
 fn play(name: &str) -> Play<Backend> {
     Play::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/gemini").join(name), json_rpc)
@@ -157,6 +158,37 @@ fn a_history_that_is_told_after_the_answer_to_loading_is_no_part_of_the_turn() {
     assert!(said.starts_with("History: "), "{said}");
     assert!(!events(&play.actions).any(|event| matches!(event, EventKind::Thinking(_))), "that was part of the history");
     play.finish().check();
+}
+
+/// What session, of the agent's, lines written by the backend are for.
+fn session_of(play: &Play<Backend>, method: &str) -> String {
+    play.written_with(method)[0]["params"]["sessionId"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_session_is_loaded_by_a_name_that_keeps_gemini_from_writing_over_it() {
+    let mut play = play("live-load-session-same-minute");
+    let id = "7349bfdc-b330-47f3-9f02-18732e341dd6";
+    play.start(StartTurn { native_id: Some(id.to_owned()), ..turn(1) }).until_agent("available_commands_update").elapse(600.0);
+    for method in ["session/load", "session/prompt"] {
+        assert_eq!(session_of(&play, method), format!(" {id}"), "the blank makes another name of a file, and the same session");
+    }
+    assert!(matches!(&play.actions.iter().find(|action| matches!(action, Action::SessionReady(_))),
+        Some(Action::SessionReady(ready)) if ready.native_id == id));
+    let said = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "You said 42."}});
+    let params = json!({"sessionId": format!(" {id}"), "update": said});
+    play.say(&json!({"jsonrpc": "2.0", "method": "session/update", "params": params}).to_string());
+    assert_eq!(text(&play.actions, 1), "You said 42.");
+    play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 }));
+    assert_eq!(session_of(&play, "session/cancel"), format!(" {id}"));
+}
+
+#[test]
+fn a_session_that_is_made_goes_by_its_own_id() {
+    let mut play = play("live-init-prompt-streaming");
+    play.start(turn(1));
+    done(&mut play);
+    assert_eq!(session_of(&play, "session/prompt"), next(&play, 2).native_id.unwrap());
 }
 
 #[test]

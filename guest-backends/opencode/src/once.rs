@@ -68,6 +68,11 @@ impl Agent for Once {
                 emit.action(Action::PutFile(PutFile { name: name.to_owned(), body: vec![Chunk::Text(body)] }));
             }
             environment.push(("OPENCODE_CONFIG", Argument::File(CONFIG.to_owned())));
+            emit.diagnostic(
+                Level::Info,
+                "the system prompt takes the place of OPENCODE_CONFIG in one-shot runs: set what it names in \
+                 `~/.config/opencode/opencode.json` or OPENCODE_CONFIG_CONTENT instead",
+            );
             environment.push((SYSTEM_PROMPT_VARIABLE, Argument::File(SYSTEM_PROMPT.to_owned())));
         }
         let environment = environment.into_iter().map(|(name, value)| Variable { name: name.to_owned(), value }).collect();

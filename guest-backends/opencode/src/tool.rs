@@ -7,26 +7,33 @@ use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 /// Bytes of a tool's title.
 const TITLE: usize = 160;
 
-/// Returns the unified kind of a tool of OpenCode 1.18.33, also by the permission it falls under.
+/// The tools of OpenCode 1.18.33 by unified kind; the descriptor says the same.
+const TOOLS: [(&str, &[&str]); 13] = [
+    ("bash", &["bash"]),
+    ("file_read", &["read"]),
+    ("file_write", &["write"]),
+    ("file_edit", &["edit", "multiedit", "apply_patch", "patch"]),
+    ("file_search", &["glob", "list"]),
+    ("content_search", &["grep", "codesearch", "lsp"]),
+    ("web_search", &["websearch"]),
+    ("web_fetch", &["webfetch"]),
+    ("agent_spawn", &["task"]),
+    ("todo", &["todowrite", "todoread"]),
+    ("ask_user", &["question"]),
+    ("skill", &["skill"]),
+    ("other", &["batch", "plan_enter", "plan_exit"]),
+];
+
+/// What is told as a tool and is none: of an `invalid` one `tool` in its input says which, the others are permissions.
+const NO_TOOLS: [&str; 3] = ["invalid", "external_directory", "doom_loop"];
+
+/// Returns the unified kind of a tool, also by the permission it falls under.
 pub(crate) fn kind(name: &str) -> &'static str {
-    match name {
-        "bash" => "bash",
-        "read" => "file_read",
-        "write" => "file_write",
-        "edit" | "multiedit" | "apply_patch" | "patch" => "file_edit",
-        "glob" | "list" => "file_search",
-        "grep" | "codesearch" | "lsp" => "content_search",
-        "websearch" => "web_search",
-        "webfetch" => "web_fetch",
-        "task" => "agent_spawn",
-        "todowrite" | "todoread" => "todo",
-        "question" => "ask_user",
-        "skill" => "skill",
-        // What is no tool of that name, `tool` in its input says which.
-        "invalid" | "batch" | "plan_enter" | "plan_exit" | "external_directory" | "doom_loop" => "other",
+    match TOOLS.iter().find(|(_, names)| names.contains(&name)) {
+        Some((kind, _)) => kind,
         // Tools of MCP servers are called `server_tool`; those of OpenCode itself have no underscore but the ones above.
-        _ if name.contains('_') => "mcp",
-        _ => "other",
+        None if name.contains('_') && !NO_TOOLS.contains(&name) => "mcp",
+        None => "other",
     }
 }
 
@@ -114,4 +121,23 @@ fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
         return vec![FileDiff { path: path.to_owned(), old_text: None, new_text: Some(content.to_owned()), unified: None }];
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use aetheel_backend_sdk::json;
+
+    use super::*;
+
+    #[test]
+    fn the_descriptor_names_every_tool_that_is_known_under_its_kind_and_no_other() {
+        let descriptor = json::parse(include_str!("descriptor.json")).expect("JSON");
+        let described = descriptor["tools"].as_object().expect("an object");
+        assert_eq!(described.values().count(), TOOLS.len());
+        for (of_kind, names) in TOOLS {
+            let listed: Vec<&str> = descriptor["tools"].list(of_kind).iter().filter_map(Value::as_str).collect();
+            assert_eq!(listed, names, "{of_kind}");
+            assert!(names.iter().all(|name| kind(name) == of_kind), "{of_kind}: a name stands under two kinds");
+        }
+    }
 }

@@ -54,6 +54,21 @@ fn words(spawn: &Spawn) -> String {
 }
 
 #[test]
+fn a_system_prompt_says_what_becomes_of_the_operators_configuration() {
+    let said = |actions: &[Action]| {
+        let said = actions.iter().filter_map(|action| if let Action::Diagnostic(said) = action { Some(said.text.clone()) } else { None });
+        said.collect::<Vec<_>>()
+    };
+    let mut prompted = start("hi");
+    prompted.settings.system_prompt = Some("Speak plainly.".to_owned());
+    let (spawn, actions) = planned(prompted);
+    assert!(spawn.environment.iter().any(|variable| variable.name == "OPENCODE_CONFIG"));
+    assert!(said(&actions)[0].contains("OPENCODE_CONFIG_CONTENT"), "{:?}", said(&actions));
+    let (spawn, actions) = planned(start("hi"));
+    assert!(spawn.environment.iter().all(|variable| variable.name != "OPENCODE_CONFIG") && said(&actions).is_empty());
+}
+
+#[test]
 fn every_recorded_run_becomes_what_is_written_beside_it() {
     let all = Fixture::all(&folder());
     assert!(all.len() > 25, "only {}", all.len());

@@ -1,8 +1,9 @@
 //! What a backend of Aetheel is made of, beside what it knows of its agent.
 //!
 //! Owns the bindings of the contract (`wit/`), the export of a [`Backend`] as a component, the life of a turn with a
-//! one-shot agent ([`one_shot`]), JSON-RPC with a long-lived one ([`rpc`]) and, natively, the running of recorded agents
-//! through a backend ([`fixture`], [`dialogue`]), also disturbed ([`storm`]). It knows no agent. A backend has no clock, files or network: what it needs to know comes in as [`wit::Input`], what it
+//! one-shot agent ([`one_shot`]), JSON-RPC with a long-lived one ([`rpc`]), what was allowed in a session ([`Grants`]) and,
+//! natively, the running of recorded agents through a backend ([`fixture`], [`dialogue`]), also disturbed ([`storm`]). It
+//! knows no agent. A backend has no clock, files or network: what it needs to know comes in as [`wit::Input`], what it
 //! wants goes out as [`wit::Action`], so that the same code is tested natively and runs sandboxed.
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -13,8 +14,11 @@ mod either;
 mod emit;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod fixture;
+mod grants;
 pub mod json;
 pub mod one_shot;
+#[cfg(not(target_arch = "wasm32"))]
+mod outline;
 pub mod rpc;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod storm;
@@ -40,6 +44,9 @@ pub mod bindings {
 
 pub use either::Either;
 pub use emit::Emit;
+pub use grants::Grants;
+#[cfg(not(target_arch = "wasm32"))]
+pub use outline::outline;
 
 /// The words of the contract, as generated from `wit/types.wit`; the documentation of each item lives there.
 pub mod wit {

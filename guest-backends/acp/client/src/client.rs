@@ -23,6 +23,8 @@ pub(crate) enum Call {
     Initialize,
     Authenticate(u32),
     Open(u32, How),
+    /// Closes a session that is opened anew then.
+    Close(u32),
     /// Session, turn, what, and the value chosen.
     Set(u32, u32, What, String),
     /// Session and turn.
@@ -46,6 +48,12 @@ pub(crate) struct Abilities {
     pub(crate) delete: bool,
     pub(crate) images: bool,
     pub(crate) system_prompt: bool,
+    /// Sessions are loaded by their id with a blank before it.
+    ///
+    /// Gemini CLI 0.61.0 begins the file of a session that it loads before it reads it, by a name made of the minute and the
+    /// id. In the minute the session was made in that is the session's own file, and what was said in it is gone for good.
+    /// The blank is no part of the id when it looks for the session, but of the file's name.
+    pub(crate) spaced: bool,
     pub(crate) steering: Steering,
     /// Names of the ways of signing in.
     pub(crate) sign_ins: Vec<String>,
@@ -165,7 +173,11 @@ impl<A: Agent> Client<A> {
         }
         session.continues(start.native_id.clone(), start.fork);
         session.cwd.clone_from(&start.cwd);
+        let lowered = session.grants.begin(&start.settings);
         session.turn = Some(Turn::new(start));
+        if lowered {
+            self.make_forget(key, out);
+        }
         match self.process {
             Process::None | Process::Leaving(..) => self.spawn(Some(turn), out),
             Process::Starting(_) => {}
@@ -181,7 +193,7 @@ impl<A: Agent> Client<A> {
         }
         match session.stage {
             Stage::Closed => self.open(key, out),
-            Stage::Opening | Stage::Settling { .. } => {}
+            Stage::Closing | Stage::Opening | Stage::Settling { .. } => {}
             Stage::Ready => self.apply(key, out),
         }
     }
@@ -210,7 +222,8 @@ impl<A: Agent> Client<A> {
         };
         let mut params = json!({ "cwd": session.cwd, "mcpServers": [] });
         if let Some(native) = &session.native {
-            params["sessionId"] = json!(native);
+            session.called = if how == How::Load && self.can.spaced { format!(" {native}") } else { native.clone() };
+            params["sessionId"] = json!(session.called);
         }
         let meta = self.agent.system_prompt();
         let system = session.turn.as_ref().and_then(|turn| turn.settings.system_prompt.clone()).filter(|text| !text.is_empty());
@@ -243,7 +256,7 @@ impl<A: Agent> Client<A> {
             turn.applied.push(what);
             match session.config.wanted(what, &turn.settings, self.agent.modes()) {
                 Ok(Some(value)) => {
-                    let Some((method, params)) = session.config.request(what, &native, &value) else { continue };
+                    let Some((method, params)) = session.config.request(what, &session.called, &value) else { continue };
                     self.calls.request(proc, method, &params, Call::Set(key, turn.key.turn, what, value), out);
                     return;
                 }
@@ -273,7 +286,7 @@ impl<A: Agent> Client<A> {
         turn.prompted = true;
         turn.prompts += 1;
         let call = Call::Prompt(key, turn.key.turn);
-        self.calls.request(proc, "session/prompt", &format!(r#"{{"sessionId":{},"prompt":{blocks}}}"#, json!(native)), call, out);
+        self.calls.request(proc, "session/prompt", &format!(r#"{{"sessionId":{},"prompt":{blocks}}}"#, json!(session.called)), call, out);
         prompt::fill_blobs(out);
     }
 
@@ -311,7 +324,7 @@ impl<A: Agent> Client<A> {
 
     /// The session with an id of the agent's.
     pub(crate) fn key_of(&self, params: &Json) -> Option<u32> {
-        let native = params.text("sessionId")?;
+        let native = params.text("sessionId")?.trim_start();
         self.sessions.iter().find(|(_, session)| session.native.as_deref() == Some(native)).map(|(key, _)| *key)
     }
 }

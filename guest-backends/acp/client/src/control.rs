@@ -1,13 +1,14 @@
 //! What people do to a running turn: stop it, add to it, answer what it asks.
 
-use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Decision, Delivery, Steer, SteerOutcome, Steered, TurnRef};
+use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Decision, Delivery, Signal, Steer, SteerOutcome, Steered, Stop, TurnRef};
 use serde_json::json;
 
 use crate::agent::Agent;
 use crate::client::{Asked, Call, Client, Process, Steering};
+use crate::life::TERMINATE_MS;
 use crate::permission::CANCELLED;
 use crate::prompt;
-use crate::session::Session;
+use crate::session::{Session, Stage};
 
 impl<A: Agent> Client<A> {
     pub(crate) fn steer(&mut self, steer: Steer, out: &mut Vec<Action>) {
@@ -17,11 +18,11 @@ impl<A: Agent> Client<A> {
             return;
         };
         let turn = session.turn.as_mut().filter(|turn| turn.key.turn == steer.turn && turn.prompts > 0 && !turn.stopping);
-        let (Some(turn), Some(native), Delivery::Steer) = (turn, &session.native, steer.delivery) else {
+        let (Some(turn), Delivery::Steer) = (turn, steer.delivery) else {
             out.push(not_now);
             return;
         };
-        let params = format!(r#"{{"sessionId":{},"prompt":{}"#, json!(native), prompt::blocks(None, &steer.parts, self.can.images));
+        let params = format!(r#"{{"sessionId":{},"prompt":{}"#, json!(session.called), prompt::blocks(None, &steer.parts, self.can.images));
         match self.can.steering {
             Steering::None => out.push(not_now),
             Steering::Method => {
@@ -54,8 +55,8 @@ impl<A: Agent> Client<A> {
     }
 
     pub(crate) fn cancel(&mut self, key: u32, out: &mut Vec<Action>) {
-        if let (Process::Ready(proc), Some(native)) = (self.process, self.sessions.get(&key).and_then(|session| session.native.as_ref())) {
-            self.calls.notify(proc, "session/cancel", &format!(r#"{{"sessionId":{}}}"#, json!(native)), out);
+        if let (Process::Ready(proc), Some(session)) = (self.process, self.sessions.get(&key).filter(|session| session.native.is_some())) {
+            self.calls.notify(proc, "session/cancel", &json!({ "sessionId": session.called }).to_string(), out);
         }
     }
 
@@ -80,23 +81,52 @@ impl<A: Agent> Client<A> {
         if answer.decision == Decision::DenyAndStop {
             self.cancel(asked.session, out);
         }
+        if answer.decision == Decision::AllowAlways
+            && let Some(session) = self.sessions.get_mut(&asked.session)
+        {
+            session.grants.give(());
+        }
         self.calls.result(proc, &asked.id, &asked.options.result(&answer.decision), out);
+    }
+
+    /// Has the agent forget what was allowed in a session, before a turn that may do less: it may hold that at any level.
+    ///
+    /// Only a new process surely does not know. Where others are at work in this one, the session is closed and opened
+    /// again, which for Gemini CLI 0.61.0 makes it anew.
+    pub(crate) fn make_forget(&mut self, key: u32, out: &mut Vec<Action>) {
+        let Process::Ready(proc) = self.process else { return };
+        let alone = self.sessions.iter().all(|(other, session)| *other == key || session.turn.is_none());
+        if alone {
+            self.process = Process::None;
+            out.push(Action::CloseStdin(proc));
+            out.push(Action::Stop(Stop { proc, signal: Signal::Terminate, grace_ms: TERMINATE_MS }));
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(&key).filter(|session| session.stage != Stage::Closed) else { return };
+        session.system = None;
+        session.stage = Stage::Closed;
+        if self.can.close {
+            session.stage = Stage::Closing;
+            let params = json!({ "sessionId": session.called }).to_string();
+            self.calls.request(proc, "session/close", &params, Call::Close(key), out);
+        }
     }
 
     /// Asks a person.
     pub(crate) fn ask(&mut self, turn: TurnRef, title: String, kind: AskKind, asked: Asked, out: &mut Vec<Action>) {
         self.asks += 1;
-        let always_label = asked.options.always();
+        // What is allowed for the session is taken back by opening it anew.
+        let always_label = asked.options.always().filter(|_| self.can.load || self.can.resume);
         self.asked.insert(self.asks, asked);
         let ask = Ask { ask: self.asks, session: turn.session, turn: turn.turn, title, kind, always_label };
         out.push(Action::Ask(ask));
     }
 
     pub(crate) fn close(&mut self, key: u32, out: &mut Vec<Action>) {
-        if let (Some(Session { native: Some(native), .. }), Process::Ready(proc)) = (self.sessions.remove(&key), self.process)
+        if let (Some(Session { native: Some(_), called, .. }), Process::Ready(proc)) = (self.sessions.remove(&key), self.process)
             && self.can.close
         {
-            self.calls.request(proc, "session/close", &json!({ "sessionId": native }).to_string(), Call::Other, out);
+            self.calls.request(proc, "session/close", &json!({ "sessionId": called }).to_string(), Call::Other, out);
         }
     }
 }

@@ -19,7 +19,7 @@ const SETTLE_MS: u32 = 250;
 /// codex-acp 0.16.0 never leaves.
 const LEAVE_MS: u32 = 2500;
 /// Milliseconds between SIGTERM and the end.
-const TERMINATE_MS: u32 = 2000;
+pub(crate) const TERMINATE_MS: u32 = 2000;
 
 impl<A: Agent> Client<A> {
     /// Starts the agent for a turn, or for a question before any turn.
@@ -38,6 +38,7 @@ impl<A: Agent> Client<A> {
         for session in self.sessions.values_mut() {
             session.stage = Stage::Closed;
             session.system = None;
+            session.grants.clear();
         }
         self.procs += 1;
         let proc = self.procs;

@@ -54,6 +54,13 @@ impl<A: Agent> Client<A> {
                 Err(error) => self.not_opened(session, failed(FailureKind::Authentication, failure::message(error)), out),
             },
             Call::Open(session, how) => self.opened(session, how, result, out),
+            // Whether it could be closed or not, it can be opened anew.
+            Call::Close(key) => {
+                if let Some(session) = self.sessions.get_mut(&key).filter(|session| session.stage == Stage::Closing) {
+                    session.stage = Stage::Closed;
+                }
+                self.advance(key, out);
+            }
             Call::Set(session, turn, what, value) => self.set(session, turn, what, &value, result, out),
             Call::Prompt(session, turn) => self.prompted(session, turn, result, out),
             Call::Steer(message) => {
@@ -121,6 +128,7 @@ impl<A: Agent> Client<A> {
         };
         if matches!(how, How::New | How::Fork) {
             session.native = result.text("sessionId").map(str::to_owned);
+            session.called = session.native.clone().unwrap_or_default();
             session.fork = false;
             session.told = false;
         }
@@ -298,6 +306,7 @@ fn abilities(result: &Value) -> Abilities {
         Steering::None
     };
     Abilities {
+        spaced: info.text("name") == Some("gemini-cli"),
         name: info.text("version").map_or_else(|| name.to_owned(), |version| format!("{name} {version}")),
         load: agent.is_true("loadSession"),
         resume: has("resume"),

@@ -1,5 +1,6 @@
 //! A conversation: where it stands with the agent, and what the agent knows.
 
+use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
 
 use crate::config::Config;
@@ -12,6 +13,8 @@ pub(crate) enum Stage {
     /// The agent has not opened it.
     #[default]
     Closed,
+    /// Asked to be closed, to be opened anew.
+    Closing,
     /// Asked to be opened.
     Opening,
     /// Opened from the agent's store. Gemini CLI 0.61.0 tells the history after it said so: it is over when nothing came
@@ -38,6 +41,10 @@ pub(crate) struct Session {
     pub(crate) stage: Stage,
     /// The agent's id, once known.
     pub(crate) native: Option<String>,
+    /// What the running agent knows it by: that id, but for a load of Gemini CLI (see [`Abilities::spaced`]).
+    ///
+    /// [`Abilities::spaced`]: crate::client::Abilities::spaced
+    pub(crate) called: String,
     /// The host knows that id.
     pub(crate) told: bool,
     /// The next opening makes a copy.
@@ -48,6 +55,8 @@ pub(crate) struct Session {
     /// The system prompt the agent has.
     pub(crate) system: Option<String>,
     pub(crate) meter: Meter,
+    /// Something was allowed for the session. What that covers, and for how long, the agent alone knows.
+    pub(crate) grants: Grants<()>,
     /// Signing in was tried for this opening.
     pub(crate) signed_in: bool,
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{Ask, AskKind, Decision, Question, TurnRef};
+use aetheel_backend_sdk::wit::{Ask, AskKind, Decision, Question, Settings, TurnRef};
 use serde_json::json;
 
 use crate::tool;
@@ -24,7 +25,7 @@ pub(super) struct Asks {
     last: u32,
     open: BTreeMap<u32, Open>,
     /// Sets of permissions allowed for the session: a process that was started anew has forgotten them.
-    granted: Vec<String>,
+    granted: Grants<String>,
 }
 
 #[derive(Debug)]
@@ -68,6 +69,12 @@ impl Asks {
         self.granted.clear();
     }
 
+    /// A turn with these settings begins. Returns whether something that was allowed no longer is: the process, which has
+    /// been told of it, knows no way of forgetting.
+    pub(super) fn begin(&mut self, settings: &Settings) -> bool {
+        self.granted.begin(settings)
+    }
+
     /// The turn is over: the host took back what is open.
     pub(super) fn close(&mut self) {
         self.open.clear();
@@ -84,7 +91,7 @@ impl Asks {
         let verbatim = if input.is_null() { "{}".to_owned() } else { input.to_string() };
         let tool_use = asked.text("tool_use_id").unwrap_or_default();
         let always = if plans { None } else { always(asked.list("permission_suggestions")) };
-        if let Some(always) = always.as_ref().filter(|always| self.granted.contains(&always.permissions)) {
+        if let Some(always) = always.as_ref().filter(|always| self.granted.holds(&always.permissions)) {
             return Wanted::Answer(allow(&request, &verbatim, Some(&always.permissions)));
         }
         self.last += 1;
@@ -124,7 +131,7 @@ impl Asks {
             (Decision::AllowOnce, None) => allow(&open.input, None),
             (Decision::AllowAlways, None) => {
                 if let Some(always) = &open.always {
-                    self.granted.push(always.permissions.clone());
+                    self.granted.give(always.permissions.clone());
                 }
                 allow(&open.input, open.always.as_ref())
             }

@@ -3,8 +3,10 @@
 //! Owns the life of the process and of the turns ([`turn`]), what people are asked ([`asks`]) and what is in force in the
 //! process ([`agent`]); what the output means is read by [`crate::stream`], as in one-shot runs. A turn ends when Claude
 //! Code says that it is idle: one turn can have several results, and several messages one. Only what a flag alone can
-//! say (system prompt, tools, limit of turns) makes it start the process anew, between turns and with `--resume`.
-//! Pinned by `tests/live.rs`, `tests/asking.rs`, `tests/settings.rs` and, disturbed, `tests/weather.rs`.
+//! say (system prompt, tools, limit of turns) makes it start the process anew, between turns and with `--resume`; and a
+//! turn that may do less than the one in which something was allowed "always": a process does not forget that, so
+//! neither it nor this guest answers with it at a lower safety level or in plan mode.
+//! Pinned by `tests/live` (`turns.rs`, `asks.rs`, `settings.rs` and, disturbed, `weather.rs`).
 
 mod agent;
 mod asks;
@@ -130,6 +132,9 @@ impl Live {
                 self.agent.iter_mut().for_each(|agent| agent.stale = true);
             }
             self.session = Some(start.session);
+        }
+        if self.asks.begin(&start.settings) {
+            self.agent.iter_mut().for_each(|agent| agent.stale = true);
         }
         self.claude.begin(self.native.clone().or_else(|| start.native_id.clone().filter(|_| !start.fork)));
         self.turn = Some(turn);

@@ -1,6 +1,8 @@
 //! What people are asked, and what the agent is told of their decisions.
 
-use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Command, Decision, Exit, Mode, Outcome, StartTurn, ToolStatus};
+use aetheel_backend_sdk::wit::{
+    Action, Answer, Ask, AskKind, Command, Decision, Exit, Mode, Outcome, Safety, Settings, StartTurn, ToolStatus,
+};
 use serde_json::{Value, json};
 
 use crate::told::{ends, unrecognised};
@@ -179,14 +181,46 @@ fn what_was_allowed_for_the_session_does_not_end_the_planning() {
     assert_eq!(asks(&play).len(), 1);
     play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
-    play.start(with(2, |settings| settings.mode = Mode::Plan));
-    let id = play.id_of("set_permission_mode").unwrap();
-    play.say(&format!(
-        r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{id},"response":{{"mode":"plan"}}}}}}"#
-    ));
+    play.start(with(2, |settings| settings.mode = Mode::Plan)).exit(Exit::Code(0));
+    play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
     edit(&mut play, 3, "plan");
     assert_eq!(asks(&play).len(), 2, "it is asked about again");
     assert_eq!(asks(&play)[1].always_label, None, "planning ends by a plan alone");
+}
+
+#[test]
+fn what_was_allowed_for_the_session_is_asked_again_at_a_lower_level_and_in_plan_mode_by_an_agent_that_forgot_it() {
+    let lower: [fn(&mut Settings); 2] =
+        [|settings| settings.safety = Safety::Default, |settings| (settings.safety, settings.mode) = (Safety::Edit, Mode::Plan)];
+    for lower in lower {
+        let mut play = recorded("two-turns");
+        play.start(with(1, |settings| settings.safety = Safety::Edit)).until_agent("running").cut();
+        edit(&mut play, 1, "acceptEdits");
+        play.command(Command::Answer(Answer { ask: 1, decision: Decision::AllowAlways }));
+        play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
+        play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+        assert!(!play.actions.contains(&Action::CloseStdin(1)));
+        play.start(with(2, lower));
+        assert!(play.actions.contains(&Action::CloseStdin(1)), "the process still knows");
+        play.exit(Exit::Code(0));
+        play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
+        edit(&mut play, 2, "default");
+        assert_eq!(asks(&play).len(), 2);
+    }
+}
+
+#[test]
+fn what_was_allowed_holds_at_the_same_level_and_above() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until_agent("running").cut();
+    edit(&mut play, 1, "default");
+    play.command(Command::Answer(Answer { ask: 1, decision: Decision::AllowAlways }));
+    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
+    play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    play.start(turn(2));
+    edit(&mut play, 2, "default");
+    assert_eq!(asks(&play).len(), 1);
+    assert!(!play.actions.contains(&Action::CloseStdin(1)));
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! Every request is answered: with the person's decision, or, where there is nobody to ask, in the mildest way that
 //! refuses. `cancel` ends the turn, `decline` lets the model go on; Codex takes no words with either, so what a person
 //! said with a refusal is steered into the turn.
+//!
+//! What is allowed for the session is remembered here, and told as `accept` each time: Codex' own `acceptForSession` is the
+//! thread's, and the protocol of 0.169.0 has nothing that takes it back when the level is lowered.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +29,12 @@ struct Open {
     id: String,
     session: u32,
     what: What,
+    /// What "always" allows.
+    always: Vec<Grant>,
 }
+
+/// Something allowed for the session: a command in its directory, the change of one file, a set of permissions.
+pub(super) type Grant = String;
 
 /// What an answer looks like.
 #[derive(Debug)]
@@ -91,6 +99,7 @@ impl Live {
         let turn = self.asked_of(params);
         let known = turn.and_then(|(session, _)| self.sessions.get(&session)?.turn.as_ref()?.story.open_tool(item).cloned());
         let reason = params.text("reason").filter(|reason| !reason.is_empty());
+        let mut always = Vec::new();
         let permission = |start: ToolStart, verb: &str, always: &str| {
             let title = format!("{verb}: {}{}", start.title, reason.map(|reason| format!(" ({reason})")).unwrap_or_default());
             (title, AskKind::Permission(start), Some(always.to_owned()))
@@ -100,16 +109,19 @@ impl Live {
                 let start =
                     known.or_else(|| tool::start("command_execution", params)).map(|start| ToolStart { id: item.to_owned(), ..start });
                 let Some(start) = start else { return };
+                always = command(params);
                 (What::Approval, permission(start, "Run", "Allow this command for the session"))
             }
             // It does not say what is changed: the item that was told before does.
             "item/fileChange/requestApproval" => {
                 let start = known.or_else(|| tool::start("file_change", params)).map(|start| ToolStart { id: item.to_owned(), ..start });
                 let Some(start) = start else { return };
+                always = changes(params, &start.input);
                 (What::Approval, permission(start, "Change", "Allow changes of these files for the session"))
             }
             "item/permissions/requestApproval" => {
                 let wanted = params["permissions"].to_string();
+                always.push(wanted.clone());
                 let start = plain(item, "request_permissions", "More permissions", &wanted);
                 (What::Permissions(wanted), permission(start, "Allow", "Allow this for the session"))
             }
@@ -128,14 +140,25 @@ impl Live {
             let (result, _) = what.reply(Decision::Dismissed);
             return self.calls.result(proc, &id, &result, out);
         };
+        let granted = self.sessions.get(&session).is_some_and(|session| always.iter().all(|grant| session.grants.holds(grant)));
+        if granted && !always.is_empty() {
+            let (result, _) = what.reply(Decision::AllowOnce);
+            return self.calls.result(proc, &id, &result, out);
+        }
+        let always_label = always_label.filter(|_| !always.is_empty());
         self.asks.keys += 1;
         let ask = self.asks.keys;
-        self.asks.open.insert(ask, Open { id, session, what });
+        self.asks.open.insert(ask, Open { id, session, what, always });
         out.push(Action::Ask(Ask { ask, session, turn, title, kind, always_label }));
     }
 
     pub(super) fn answered(&mut self, ask: u32, decision: Decision, out: &mut Vec<Action>) {
         let (Some(open), Agent::Ready(proc)) = (self.asks.open.remove(&ask), &self.agent) else { return };
+        if decision == Decision::AllowAlways
+            && let Some(session) = self.sessions.get_mut(&open.session)
+        {
+            open.always.into_iter().for_each(|grant| session.grants.give(grant));
+        }
         let (result, then) = open.what.reply(decision);
         self.calls.result(*proc, &open.id, &result, out);
         match then {
@@ -168,19 +191,14 @@ impl What {
         match self {
             // `cancel` stops by itself.
             Self::Approval => match decision {
-                Decision::AllowOnce => (json!({ "decision": "accept" }).to_string(), then),
-                Decision::AllowAlways => (json!({ "decision": "acceptForSession" }).to_string(), then),
+                Decision::AllowOnce | Decision::AllowAlways => (json!({ "decision": "accept" }).to_string(), then),
                 Decision::DenyAndStop => (json!({ "decision": "cancel" }).to_string(), Then::Nothing),
                 Decision::Deny(_) | Decision::Dismissed | Decision::Answers(_) => (json!({ "decision": "decline" }).to_string(), then),
             },
-            Self::Permissions(wanted) => {
-                let granted = |scope: &str| format!("{{\"permissions\":{wanted},\"scope\":\"{scope}\"}}");
-                match decision {
-                    Decision::AllowOnce => (granted("turn"), then),
-                    Decision::AllowAlways => (granted("session"), then),
-                    _ => (json!({ "permissions": {}, "scope": "turn" }).to_string(), then),
-                }
-            }
+            Self::Permissions(wanted) => match decision {
+                Decision::AllowOnce | Decision::AllowAlways => (format!("{{\"permissions\":{wanted},\"scope\":\"turn\"}}"), then),
+                _ => (json!({ "permissions": {}, "scope": "turn" }).to_string(), then),
+            },
             Self::Questions => {
                 let given = if let Decision::Answers(given) = decision { given } else { Vec::new() };
                 let answers: Map<String, serde_json::Value> =
@@ -206,6 +224,22 @@ impl What {
             }
         }
     }
+}
+
+/// What allowing a command for the session allows: the same one in the same directory, for the same reach.
+fn command(params: &Value) -> Vec<Grant> {
+    let fields = ["command", "cwd", "additionalPermissions", "networkApprovalContext"];
+    let named: Vec<(&str, serde_json::Value)> =
+        fields.into_iter().filter_map(|field| Some((field, json!(params.get(field).filter(|value| !value.is_null())?)))).collect();
+    if named.is_empty() { Vec::new() } else { vec![json!({ "command": named }).to_string()] }
+}
+
+/// What allowing a change for the session allows: changes of each of its files, which the item before named.
+fn changes(params: &Value, input: &str) -> Vec<Grant> {
+    let input = json::parse(input).unwrap_or(Value::Null);
+    let root = params.text("grantRoot").map(|root| json!({ "root": root }).to_string());
+    let files = input.list("changes").iter().filter_map(|change| change.text("path")).map(|path| json!({ "file": path }).to_string());
+    files.chain(root).collect()
 }
 
 /// A server's question: a form without fields asks for permission, one with an address to go there.
@@ -311,7 +345,7 @@ mod tests {
         let what = || What::Permissions(r#"{"network":{"enabled":true}}"#.to_owned());
         let reply = |decision| what().reply(decision);
         assert_eq!(reply(Decision::AllowOnce).0, r#"{"permissions":{"network":{"enabled":true}},"scope":"turn"}"#);
-        assert_eq!(reply(Decision::AllowAlways).0, r#"{"permissions":{"network":{"enabled":true}},"scope":"session"}"#);
+        assert_eq!(reply(Decision::AllowAlways).0, reply(Decision::AllowOnce).0, "the session is remembered here");
         assert_eq!(reply(Decision::Dismissed), (r#"{"permissions":{},"scope":"turn"}"#.to_owned(), Then::Nothing));
         assert_eq!(reply(Decision::DenyAndStop), (r#"{"permissions":{},"scope":"turn"}"#.to_owned(), Then::Stop));
     }

@@ -1,5 +1,6 @@
 //! The state of an idle link, as JSON, for a newer generation: the process goes on and takes no second `initialize`.
 
+use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::{self, Value};
 use serde_json::json;
 
@@ -20,13 +21,15 @@ impl Live {
         if !idle || self.sessions.values().any(|session| session.turn.is_some() || session.compacting.is_some()) {
             return None;
         }
-        let threads = self.sessions.iter().filter_map(|(key, session)| Some((key, session.thread.as_ref()?)));
+        let threads = self.sessions.iter().filter_map(|(key, session)| Some((key, session.thread.as_ref()?, session.grants.given())));
         let sessions: Vec<serde_json::Value> = threads
-            .map(|(key, thread)| {
+            .map(|(key, thread, grants)| {
+                let allowed: Vec<_> = grants.iter().map(|(reach, what)| json!({ "reach": reach, "what": what })).collect();
                 let InForce { policy, cwd, model, effort, plan } = &thread.in_force;
                 json!({
                     "session": key, "id": thread.id.to_string(), "reported": thread.reported, "approval": policy.approval, "sandbox": policy.sandbox,
                     "cwd": cwd, "model": model, "effort": effort, "plan": plan, "own-model": thread.model, "own-effort": thread.effort,
+                    "allowed": allowed,
                 })
             })
             .collect();
@@ -59,5 +62,8 @@ fn session(saved: &Value) -> Option<Session> {
         plan: saved["plan"].as_bool()?,
     };
     let id = NativeId::parse(saved.text("id")?)?;
-    Some(Session::with(Thread { id, reported: text("reported")?, in_force, model: text("own-model"), effort: text("own-effort") }))
+    let grant = |given: &Value| Some((u8::try_from(given.count("reach")?).ok()?, given.text("what")?.to_owned()));
+    let grants = Grants::restored(saved.list("allowed").iter().filter_map(grant).collect());
+    let thread = Thread { id, reported: text("reported")?, in_force, model: text("own-model"), effort: text("own-effort") };
+    Some(Session::with(thread, grants))
 }

@@ -1,11 +1,13 @@
 //! Sessions and their turns: which thread a session has, and how far its turn is.
 
+use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{
     Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome, Steered, TurnRef,
 };
 use serde_json::json;
 
+use super::asks::Grant;
 use super::turn::{Stage, Turn};
 use super::wire::{self, InForce};
 use super::{Agent, Call, Live, refusal};
@@ -21,6 +23,8 @@ pub(crate) struct Session {
     pub(crate) turn: Option<Turn>,
     /// The query that had the thread shortened. That is a turn of the agent's own, which another one must not disturb.
     pub(crate) compacting: Option<u32>,
+    /// What was allowed for the session.
+    pub(crate) grants: Grants<Grant>,
 }
 
 /// A thread of the agent.
@@ -43,8 +47,8 @@ pub(crate) struct Begun {
 }
 
 impl Session {
-    pub(crate) fn with(thread: Thread) -> Self {
-        Self { thread: Some(thread), ..Self::default() }
+    pub(crate) fn with(thread: Thread, grants: Grants<Grant>) -> Self {
+        Self { thread: Some(thread), grants, ..Self::default() }
     }
 
     /// Ends its turn, if there is one.
@@ -83,6 +87,7 @@ impl Live {
         if let Some(failure) = fault.or_else(|| prompt::check(&start.parts).err()) {
             return Turn::new(start).done(Outcome::Failed(failure), out);
         }
+        session.grants.begin(&start.settings);
         session.turn = Some(Turn::new(start));
         match self.agent {
             Agent::Down => self.launch(Some(key), out),
@@ -136,7 +141,9 @@ impl Live {
             // It continues in the copy.
             start.fork = false;
             start.native_id = None;
-            session.thread = None;
+            if session.thread.take().is_some() {
+                session.grants.clear();
+            }
         }
     }
 

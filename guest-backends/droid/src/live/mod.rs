@@ -167,6 +167,10 @@ impl Live {
         if start.parts.is_empty() || (plan::prompt(&start.parts, false)).trim().is_empty() {
             return refuse(FailureKind::BadRequest, "the prompt is empty", out);
         }
+        if let Err(failure) = plan::check_tools(&start.settings, &mut Emit::new(key, out)) {
+            out.push(done(key, Outcome::Failed(failure)));
+            return;
+        }
         // A session that is known here goes on, whatever the host remembers.
         if self.native.is_none()
             && self.resume.is_none()

@@ -75,8 +75,8 @@ impl Put {
         set("modelId", json!(self.model), now.map(|now| json!(now.model)));
         set("reasoningEffort", json!(self.effort), now.map(|now| json!(now.effort)));
         set("interactionMode", json!(self.mode), now.map(|now| json!(now.mode)));
-        // What people allowed for the session raised it, in Droid alone; a lower level takes that back.
-        let lowered = |now: &&Self| now.safety > self.safety;
+        // What people allowed for the session raised it, in Droid alone; a lower level and planning take that back.
+        let lowered = |now: &&Self| now.safety > self.safety || (self.mode == "spec" && now.mode != self.mode);
         set("autonomyLevel", json!(self.level), now.filter(|now| !lowered(now)).map(|now| json!(now.level)));
         set("restrictToolIds", json!(self.tools), now.map(|now| json!(now.tools)));
         (!params.is_empty()).then(|| Value::Object(params).to_string())

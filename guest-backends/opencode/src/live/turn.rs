@@ -1,6 +1,6 @@
 //! A turn: what the server says of it between the prompt and the end.
 //!
-//! Everything that ends it comes back as [`End`]; the rules are those seen with OpenCode 1.18.33. A session says that it is
+//! Everything that ends it comes back as [`Next`]; the rules are those seen with OpenCode 1.18.33. A session says that it is
 //! idle at the end, and a second time after an error or an interrupt, so what comes before it is busy is about the past.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,89 @@
+//! What is allowed for the session: remembered by the backend, and for how long.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use aetheel_backend_sdk::dialogue::Play;
+use aetheel_backend_sdk::wit::{Action, AskKind, Decision, Mode, Safety, Settings, StartTurn};
+use codex::Backend;
+use serde_json::json;
+use support::{answer, careful, play, until_ask, until_done};
+
+/// Has Codex ask for a command, as it did in the recording that was played.
+fn ask_again(play: &mut Play<Backend>, id: u32, command: &str) {
+    let thread = "01a1ffe2-676a-7083-a96a-e99b38ec8ee4";
+    let params = json!({"threadId": thread, "turnId": "t", "itemId": format!("call_{id}"), "command": command, "cwd": "/srv/proj"});
+    play.say(&json!({"method": "item/commandExecution/requestApproval", "id": id, "params": params}).to_string());
+}
+
+fn asks(play: &Play<Backend>) -> usize {
+    play.actions.iter().filter(|action| matches!(action, Action::Ask(_))).count()
+}
+
+#[test]
+fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower_level_and_while_planning() {
+    let command = "/bin/bash -lc 'touch perm_acceptForSession.txt'";
+    let levels: [fn(&mut Settings); 2] =
+        [|settings| settings.safety = Safety::Default, |settings| (settings.safety, settings.mode) = (Safety::Edit, Mode::Plan)];
+    for lower in levels {
+        let mut play = play("live-permission-command-acceptforsession");
+        let at_edit = |turn, change: fn(&mut Settings)| {
+            let mut start = StartTurn { turn, ..careful("touch") };
+            start.settings.safety = Safety::Edit;
+            change(&mut start.settings);
+            start
+        };
+        play.start(at_edit(1, |_| {}));
+        let ask = until_ask(&mut play).ask;
+        play.command(answer(ask, Decision::AllowAlways));
+        ask_again(&mut play, 100, command);
+        assert_eq!((asks(&play), play.written_with("\"decision\"").len()), (1, 2), "the same command is answered at once");
+        assert!(play.written.iter().all(|line| !line.contains("acceptForSession")), "which Codex would not forget");
+        ask_again(&mut play, 101, "/bin/bash -lc 'touch other.txt'");
+        assert_eq!(asks(&play), 2, "another one is not the same");
+        play.command(answer(2, Decision::AllowOnce));
+        until_done(&mut play);
+
+        play.cut().start(at_edit(2, |_| {}));
+        let id = play.id_of("turn/start").unwrap();
+        play.say(&format!(r#"{{"id":{id},"result":{{"turn":{{"id":"x"}}}}}}"#));
+        ask_again(&mut play, 102, command);
+        assert_eq!(asks(&play), 2, "in the next turn, too");
+        play.say(r#"{"method":"turn/completed","params":{"threadId":"01a1ffe2-676a-7083-a96a-e99b38ec8ee4","turn":{"id":"x","status":"completed"}}}"#);
+        // A newer generation knows it, too.
+        play.reload();
+        play.start(at_edit(3, |_| {}));
+        ask_again(&mut play, 103, command);
+        assert_eq!(asks(&play), 2);
+        let id = play.id_of("turn/start").unwrap();
+        play.say(&format!(r#"{{"id":{id},"result":{{"turn":{{"id":"y"}}}}}}"#));
+        play.say(r#"{"method":"turn/completed","params":{"threadId":"01a1ffe2-676a-7083-a96a-e99b38ec8ee4","turn":{"id":"y","status":"completed"}}}"#);
+        play.start(at_edit(4, lower));
+        ask_again(&mut play, 104, command);
+        assert_eq!(asks(&play), 3, "not at a lower level");
+    }
+}
+
+#[test]
+fn changes_that_are_allowed_for_the_session_are_those_of_the_same_files() {
+    let mut play = play("live-permission-patch-accept");
+    play.start(careful("write"));
+    let ask = until_ask(&mut play);
+    let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
+    let thread = "01a1ffe2-6e57-7320-8c4e-b0bc46365e6b";
+    let again = |play: &mut Play<Backend>, id: u32, item: &str| {
+        let params = json!({"threadId": thread, "turnId": "t", "itemId": item});
+        play.say(&json!({"method": "item/fileChange/requestApproval", "id": id, "params": params}).to_string());
+    };
+    play.command(answer(ask.ask, Decision::AllowAlways));
+    again(&mut play, 50, &tool.id);
+    assert_eq!((asks(&play), play.written_with("\"decision\"").len()), (1, 2));
+    let change = json!({"type": "fileChange", "id": "other", "status": "inProgress",
+        "changes": [{"path": "/srv/proj/other.txt", "kind": {"type": "add"}, "diff": "x"}]});
+    play.say(&json!({"method": "item/started", "params": {"threadId": thread, "turnId": "t", "item": change}}).to_string());
+    again(&mut play, 51, "other");
+    assert_eq!(asks(&play), 2, "another file");
+    again(&mut play, 52, "never told");
+    let Some(Action::Ask(unknown)) = play.actions.last() else { panic!("no ask") };
+    assert_eq!(unknown.always_label, None, "nobody knows what that would allow");
+}

@@ -1,0 +1,15 @@
+//! The same things asked for, once of a process of its own and once of one that lives on: people hear the same.
+
+use std::path::Path;
+
+use aetheel_backend_sdk::outline;
+
+#[test]
+fn both_modes_tell_the_same() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/droid");
+    for (once, live) in [("plain", "live-hello"), ("tool-shell", "live-restart")] {
+        let told = outline(&folder.join(once), 1);
+        assert!(told.len() >= 4, "{told:?}");
+        assert_eq!(outline(&folder.join(live), 1), told, "{live} and {once}");
+    }
+}
