@@ -11,6 +11,8 @@ GUEST_TARGET := wasm32-wasip2
 BACKENDS_DIR ?= backends
 # For those who work on it, so links to private items are welcome.
 export RUSTDOCFLAGS := -D warnings -A rustdoc::private_intra_doc_links
+# What `test-live` runs: columns and rows of the matrix, `latest` for the newest releases, anything to run all again.
+export BACKEND CASE CLI_VERSIONS FRESH
 DOC := doc --no-deps --document-private-items
 # There are none, but naming them makes cargo choose the features of dependencies as it does for tests and lints, so that
 # the large ones are built once.
@@ -51,9 +53,9 @@ bench: guests ## measure; figures and how to read them: docs/performance.md
 	$(GUEST_CARGO) build --release --workspace --examples
 	cargo bench --bench '*'
 
-test-live: guests ## run the real Claude Code against a scripted model service, offline; CASE=part-of-a-name picks some
-	scripts/install-claude
-	scripts/live-cases '$(CASE)'
+test-live: guests ## run the real agents against a scripted model service, offline: docs/compatibility.md; BACKEND= CASE= CLI_VERSIONS=latest
+	scripts/install-agents
+	scripts/live-cases
 
 clean: ## remove everything that was built
 	rm -rf target $(GUESTS:%=$(BACKENDS_DIR)/%.wasm)

@@ -4,9 +4,12 @@
 //! Ignored by `cargo test`; `make test-live` installs the CLI and runs them one at a time, `make test-live CASE=name`
 //! those whose name contains `name`. Nothing leaves loopback.
 
+mod agents;
+mod direct;
 mod failures;
 mod fixture;
 mod gateway;
+mod matrix;
 mod prompts;
 mod replacing;
 mod safety;

@@ -7,8 +7,8 @@ mod foundation;
 mod gateway;
 mod listing;
 mod roster;
-mod settings;
-mod start;
+pub mod settings;
+pub mod start;
 mod variant;
 
 use std::io::{IsTerminal as _, Write as _};

@@ -31,9 +31,12 @@ pub struct Refused {
 
 /// Everything that stands before prompts may come.
 pub struct Ground {
+    /// With the backend that was decided on.
     pub config: Config,
+    /// See [`Settings::redactor`].
     pub redactor: Redactor,
     variables: HashMap<String, String>,
+    /// The files of `CONFIG_DIR`.
     pub workspace: Workspace,
     roster: Arc<Roster>,
     custody: Custody,

@@ -9,10 +9,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use super::agents::Agent;
 use crate::support::model_server::{ModelServer, PATIENCE};
-
-/// The version `scripts/install-claude` installs and all facts about the CLI were seen with.
-pub const CLAUDE_VERSION: &str = "2.1.197";
 
 /// The variable with the CLI's key.
 pub const PROGRAM_KEY: &str = "ANTHROPIC_API_KEY";
@@ -68,30 +66,12 @@ impl LiveClaude {
     /// # Panics
     /// The CLI is not installed.
     pub fn installed() -> PathBuf {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("target/agents/claude-{CLAUDE_VERSION}/claude"));
-        assert!(program.is_file(), "no agent at {}\nhint: run `make test-live`, or `scripts/install-claude` first", program.display());
-        program
+        Agent::installed("claude").program
     }
 
     /// Returns an environment in which the CLI can reach nothing but this model service.
     pub fn variables(model: &ModelServer, home: &Path) -> Vec<(String, String)> {
-        let environment = [
-            (PROGRAM_KEY, "sk-ant-scripted"),
-            ("ANTHROPIC_BASE_URL", &model.url()),
-            // Ten retries with growing pauses would outlast every test.
-            ("CLAUDE_CODE_MAX_RETRIES", "1"),
-            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-            ("DISABLE_AUTOUPDATER", "1"),
-            ("DISABLE_ERROR_REPORTING", "1"),
-            ("DISABLE_TELEMETRY", "1"),
-            ("HOME", &home.display().to_string()),
-            // Containers run tests as root, where the CLI refuses to skip permissions otherwise.
-            ("IS_SANDBOX", "1"),
-            ("LANG", "C.UTF-8"),
-            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            ("TZ", "UTC"),
-        ];
-        environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+        Agent::installed("claude").settle(&model.url(), home).environment
     }
 
     /// Runs the CLI as [`LiveClaude::start`] does and waits for its end.

@@ -322,7 +322,7 @@ impl Printed {
 }
 
 /// Processes that carry the mark of this gateway's runs: `AETHEEL_RUN=<pid namespace>-<gateway pid>-…`.
-fn marked(gateway: Pid) -> Vec<String> {
+pub fn marked(gateway: Pid) -> Vec<String> {
     let of_gateway = |variable: &[u8]| {
         let mark = variable.strip_prefix(b"AETHEEL_RUN=").map(String::from_utf8_lossy);
         mark.is_some_and(|mark| mark.split('-').nth(1) == Some(&gateway.as_raw_nonzero().to_string()))

@@ -1,12 +1,21 @@
-//! A scripted model service on loopback: the Anthropic Messages API as Claude Code 2.1.197 uses it.
+//! A scripted model service on loopback: the APIs the agents' programs speak to their models.
 //!
-//! The test writes the script: a queue of [`Reply`]s, or a closure over the request. Nothing in it sleeps; where pace
-//! matters a test puts a [`Gate`] into the reply and opens it. Every request is kept for assertions, without its key.
-//! What the CLI asks besides messages (`HEAD /` before the first one) gets 404 and is listed by [`ModelServer::others`].
+//! Anthropic Messages (Claude Code, Droid), OpenAI Responses (Codex) and Chat Completions (OpenCode, Qwen Code), and Google's
+//! generateContent (Gemini CLI), all from one script. The test writes it: a queue of [`Reply`]s, or a closure over the
+//! request. Nothing in it sleeps; where pace matters a test puts a [`Gate`] into the reply and opens it. Every request is
+//! kept for assertions, without its key. What agents ask for themselves (titles, which model to take) gets an answer that
+//! does no harm and is no request of the script's; everything else gets 404. Both are listed by [`ModelServer::others`].
 
+mod chat;
+mod gate;
+mod gemini;
+mod intent;
+mod messages;
 mod reply;
 mod request;
+mod responses;
 mod tests;
+mod wire;
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,19 +24,34 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use tokio::sync::watch;
 
-pub use reply::{Gate, Reply};
+pub use gate::Gate;
+pub use intent::Intent;
+pub use reply::Reply;
 pub use request::ModelRequest;
+pub use wire::{TOKENS_IN, TOKENS_OUT};
+
+use request::Asked;
+use wire::Voice;
 
 type Script = Box<dyn FnMut(&ModelRequest) -> Option<Reply> + Send>;
 
 /// Longest wait for something a test expects, before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a request came through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    Messages,
+    Responses,
+    Chat,
+    Gemini,
+}
 
 /// A running model service; it stops when dropped.
 pub struct ModelServer {
@@ -61,6 +85,9 @@ impl ModelServer {
         let router = Router::new()
             .route("/v1/messages", post(messages))
             .route("/v1/messages/count_tokens", post(count_tokens))
+            .route("/v1/responses", post(responses))
+            .route("/v1/chat/completions", post(chat))
+            .route("/v1beta/models/{call}", post(gemini))
             .fallback(other)
             .layer(DefaultBodyLimit::disable())
             .with_state(Arc::clone(&shared));
@@ -70,17 +97,17 @@ impl ModelServer {
         Self { address, shared, task }
     }
 
-    /// Returns the address for `ANTHROPIC_BASE_URL`.
+    /// Returns the address for `ANTHROPIC_BASE_URL` and the like; OpenAI's variables want `/v1` behind it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns the requests for messages so far, in order of arrival.
+    /// Returns the requests for answers so far, in order of arrival.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.shared.requests.borrow().clone()
     }
 
-    /// Returns the one request for messages there was.
+    /// Returns the one request for an answer there was.
     ///
     /// # Panics
     /// There were none or several.
@@ -91,7 +118,7 @@ impl ModelServer {
         requests.remove(0)
     }
 
-    /// Waits until this many requests for messages have arrived and returns the last of them.
+    /// Waits until this many requests for answers have arrived and returns the last of them.
     pub async fn request(&self, count: usize) -> ModelRequest {
         let mut requests = self.shared.requests.subscribe();
         let seen = tokio::time::timeout(PATIENCE, requests.wait_for(|all| all.len() >= count)).await;
@@ -110,16 +137,62 @@ impl Drop for ModelServer {
     }
 }
 
-async fn messages(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    let request = match ModelRequest::read(&headers, &body) {
+impl Api {
+    fn read(self, body: &serde_json::Value, call: &str) -> Result<(Self, Asked), String> {
+        let asked = match self {
+            Self::Messages => messages::read(body),
+            Self::Responses => responses::read(body),
+            Self::Chat => chat::read(body),
+            Self::Gemini => gemini::read(body, call),
+        };
+        Ok((self, asked?))
+    }
+
+    fn voice(self, model: &str) -> Box<dyn Voice> {
+        match self {
+            Self::Messages => Box::new(messages::Messages::new(model)),
+            Self::Responses => Box::new(responses::Responses::default()),
+            Self::Chat => Box::new(chat::Chat::new(model)),
+            Self::Gemini => Box::new(gemini::Gemini::new(model)),
+        }
+    }
+}
+
+async fn answer(api: Api, call: &str, shared: &Shared, headers: &HeaderMap, body: &[u8]) -> Response {
+    let request = match ModelRequest::read(headers, body, |body| api.read(body, call)) {
         Ok(request) => request,
-        Err(fault) => return Reply::error(400, "invalid_request_error", &fault).into_response(false, "none").await,
+        Err(fault) => return Reply::refusing(400, &fault).into_response(false, &[], &mut *api.voice("none")).await,
     };
-    let reply = (lock(&shared.script))(&request)
-        .unwrap_or_else(|| Reply::error(400, "invalid_request_error", "the test's script has no reply left"));
-    let (stream, model) = (request.streaming(), request.model().to_owned());
+    let mut voice = api.voice(request.model());
+    let streaming = request.streaming();
+    if request.is_side() {
+        lock(&shared.others).push(format!("{api:?} for itself: {}", request.said_by("user").first().unwrap_or(&"")));
+        return Reply::text("Scripted title").into_response(streaming, &[], &mut *voice).await;
+    }
+    let reply = (lock(&shared.script))(&request).unwrap_or_else(|| Reply::refusing(400, "the test's script has no reply left"));
+    let offered = request.offered().to_vec();
     shared.requests.send_modify(|all| all.push(request));
-    reply.into_response(stream, &model).await
+    reply.into_response(streaming, &offered, &mut *voice).await
+}
+
+async fn messages(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    answer(Api::Messages, "", &shared, &headers, &body).await
+}
+
+async fn responses(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    answer(Api::Responses, "", &shared, &headers, &body).await
+}
+
+async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    answer(Api::Chat, "", &shared, &headers, &body).await
+}
+
+async fn gemini(State(shared): State<Arc<Shared>>, Path(call): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+    if call.ends_with(":countTokens") {
+        lock(&shared.others).push("POST :countTokens".to_owned());
+        return axum::Json(serde_json::json!({ "totalTokens": body.len() / 4 })).into_response();
+    }
+    answer(Api::Gemini, &call, &shared, &headers, &body).await
 }
 
 async fn count_tokens(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {

@@ -1,0 +1,214 @@
+//! The installed agents: where their programs are, and homes in which they can reach nothing but a scripted model service.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+/// An installed agent, as `scripts/install-agents` left it.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// Its name in `scripts/agents.versions`.
+    pub name: String,
+    /// The version that is installed.
+    pub version: String,
+    /// Its program.
+    pub program: PathBuf,
+}
+
+/// A home made for one agent before one model service.
+pub struct Home {
+    /// The agent's whole environment.
+    pub environment: Vec<(String, String)>,
+    /// A model it knows besides its default, by the name the agent is given and by the one the service hears.
+    pub other_model: Option<(&'static str, &'static str)>,
+}
+
+/// Every key has it, so that it is found wherever it should not be.
+pub const KEY: &str = "sk-ant-scripted";
+
+impl Agent {
+    /// Returns an agent by name.
+    ///
+    /// # Panics
+    /// It is not installed.
+    pub fn installed(name: &str) -> Self {
+        let agent = Self::all().into_iter().find(|agent| agent.name == name).unwrap_or_else(|| panic!("no agent `{name}`"));
+        let hint = "run `make test-live`, or `scripts/install-agents` first";
+        assert!(agent.program.is_file(), "no agent at {}\nhint: {hint}", agent.program.display());
+        agent
+    }
+
+    /// Returns all agents of the versions file, installed or not. `CLI_VERSIONS=latest` takes the file that the
+    /// installation of the newest releases left.
+    pub fn all() -> Vec<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let latest = std::env::var("CLI_VERSIONS").is_ok_and(|wanted| wanted == "latest");
+        let file = root.join(if latest { "target/agents/latest.versions" } else { "scripts/agents.versions" });
+        let rows = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let rows = rows.lines().filter(|row| !row.is_empty() && !row.starts_with('#'));
+        rows.map(|row| {
+            let [name, _, version, _] = row.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{}: {row:?}", file.display()) };
+            let program = root.join(format!("target/agents/{name}-{version}/{name}"));
+            Self { name: name.to_owned(), version: version.to_owned(), program }
+        })
+        .collect()
+    }
+
+    /// Makes `home` a home for the agent, in which `url` is the model service.
+    pub fn settle(&self, url: &str, home: &Path) -> Home {
+        let mut environment = vec![
+            ("HOME".to_owned(), home.display().to_string()),
+            ("LANG".to_owned(), "C.UTF-8".to_owned()),
+            ("PATH".to_owned(), path()),
+            ("TZ".to_owned(), "UTC".to_owned()),
+        ];
+        let mut set = |pairs: &[(&str, &str)]| {
+            environment.extend(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        };
+        let other_model = match self.name.as_str() {
+            "claude" | "claude-agent-acp" => {
+                set(&[
+                    ("ANTHROPIC_API_KEY", KEY),
+                    ("ANTHROPIC_BASE_URL", url),
+                    // Ten retries with growing pauses would outlast every test.
+                    ("CLAUDE_CODE_MAX_RETRIES", "1"),
+                    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+                    ("DISABLE_AUTOUPDATER", "1"),
+                    ("DISABLE_ERROR_REPORTING", "1"),
+                    ("DISABLE_TELEMETRY", "1"),
+                    // Containers run tests as root, where the CLI refuses to skip permissions otherwise.
+                    ("IS_SANDBOX", "1"),
+                ]);
+                let other = if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5-20251001") };
+                Some(other)
+            }
+            "codex" | "codex-acp" => {
+                set(&[("CODEX_API_KEY", KEY), ("NO_BROWSER", "1"), ("RUST_LOG", "error")]);
+                write(home, ".codex/config.toml", &codex(url));
+                Some(if self.name == "codex" { ("gpt-5.4", "gpt-5.4") } else { ("gpt-6-astra[low]", "gpt-6-astra") })
+            }
+            "gemini" => {
+                set(&[
+                    ("GEMINI_API_KEY", KEY),
+                    ("GOOGLE_GEMINI_BASE_URL", url),
+                    // Its own choice asks another model which one to take.
+                    ("GEMINI_MODEL", "gemini-2.5-flash"),
+                    ("GEMINI_CLI_NO_RELAUNCH", "true"),
+                    ("GEMINI_TELEMETRY_ENABLED", "false"),
+                    ("NO_BROWSER", "1"),
+                ]);
+                write(home, ".gemini/settings.json", &pretty(&gemini()));
+                Some(("gemini-2.5-pro", "gemini-2.5-pro"))
+            }
+            "opencode" => {
+                set(&[
+                    ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+                    ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
+                    ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+                    ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+                    ("SCRIPTED_API_KEY", KEY),
+                ]);
+                write(home, ".config/opencode/opencode.json", &pretty(&opencode(url)));
+                Some(("scripted/second", "second"))
+            }
+            "droid" => {
+                set(&[
+                    // Not FACTORY_AIRGAP_ENABLED: with it 0.225.2 resumes no session in one-shot runs.
+                    ("FACTORY_API_BASE_URL", url),
+                    ("FACTORY_DISABLE_DYNAMIC_CONFIG", "1"),
+                    ("FACTORY_TELEMETRY_INGEST_BASE_URL", url),
+                    ("FACTORY_API_KEY", KEY),
+                    ("FACTORY_DISABLE_KEYRING", "1"),
+                    ("FACTORY_DROID_AUTO_UPDATE_ENABLED", "false"),
+                ]);
+                write(home, ".factory/settings.json", &pretty(&droid(url)));
+                Some(("custom:second", "second"))
+            }
+            other => panic!("nobody knows how `{other}` lives"),
+        };
+        Home { environment, other_model }
+    }
+}
+
+/// Where programs are, `node` among them.
+fn path() -> String {
+    let usual = "/usr/local/bin:/usr/bin:/bin";
+    let own = std::env::var_os("PATH").unwrap_or_default();
+    let node = std::env::split_paths(&own).find(|folder| folder.join("node").is_file());
+    match node {
+        Some(folder) if !usual.split(':').any(|known| Path::new(known) == folder) => format!("{}:{usual}", folder.display()),
+        _ => usual.to_owned(),
+    }
+}
+
+/// `supports_websockets = false`: a service of one's own speaks server-sent events.
+fn codex(url: &str) -> String {
+    format!(
+        r#"model = "gpt-5.5"
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "CODEX_API_KEY"
+wire_api = "responses"
+supports_websockets = false
+request_max_retries = 0
+stream_max_retries = 0
+
+[analytics]
+enabled = false
+"#
+    )
+}
+
+fn gemini() -> Value {
+    json!({
+        "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 1},
+        "privacy": {"usageStatisticsEnabled": false},
+        "telemetry": {"enabled": false},
+        "security": {"auth": {"selectedType": "gemini-api-key"}}
+    })
+}
+
+fn opencode(url: &str) -> Value {
+    let model = |name: &str| {
+        json!({"name": name, "reasoning": true, "tool_call": true, "interleaved": {"field": "reasoning_content"},
+            "limit": {"context": 200_000, "output": 8192}})
+    };
+    json!({
+        "$schema": "https://opencode.ai/config.json",
+        "autoupdate": false,
+        "share": "disabled",
+        "model": "scripted/first",
+        "provider": {"scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "Scripted",
+            "options": {"baseURL": format!("{url}/v1"), "apiKey": "{env:SCRIPTED_API_KEY}"},
+            "models": {"first": model("First"), "second": model("Second")}
+        }}
+    })
+}
+
+fn droid(url: &str) -> Value {
+    let model = |name: &str, shown: &str| {
+        json!({"model": name, "displayName": shown, "baseUrl": url, "apiKey": KEY, "provider": "anthropic", "maxOutputTokens": 8192,
+            "reasoningEffort": "high"})
+    };
+    json!({
+        "customModels": [model("first", "First"), model("second", "Second")],
+        "sessionDefaultSettings": {"model": "custom:first"},
+        "model": "custom:first"
+    })
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("it is JSON")
+}
+
+fn write(home: &Path, name: &str, text: &str) {
+    let path = home.join(name);
+    std::fs::create_dir_all(path.parent().expect("below the home")).expect("a folder");
+    std::fs::write(path, text).expect("written");
+}

@@ -1,0 +1,309 @@
+//! The gateway around one backend and its real agent: everything behind the chat adapter, in folders of its own.
+//!
+//! Scenarios know it from outside: prompts and decisions go in, answers, questions and recordings come out.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::descriptor::Feature;
+use aetheel::agent::{Decision, Descriptor, Mode, Safety};
+use aetheel::app::settings::Settings;
+use aetheel::app::start::{Ground, Rest};
+use aetheel::config::Config;
+use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Steered};
+use aetheel::event::Lane;
+use aetheel::redact::Redactor;
+use aetheel::turn::recording;
+use tempfile::TempDir;
+
+use super::super::agents::{Agent, Home, KEY};
+use super::super::gateway::CANARIES;
+use super::backends::Backend;
+use super::stage::{Stage, Told};
+use crate::support::model_server::ModelServer;
+use crate::support::scripted::message;
+
+/// What an operator may have set.
+#[derive(Clone)]
+pub struct Wishes {
+    pub safety: Safety,
+    pub mode: Mode,
+    pub model: Option<String>,
+    pub allowed_tools: Vec<String>,
+    pub max_turns: u32,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self { safety: Safety::Danger, mode: Mode::Build, model: None, allowed_tools: vec![], max_turns: 25 }
+    }
+}
+
+/// What scenarios share: the column they are run for, and what must be ended after them.
+#[derive(Clone)]
+pub struct Cell {
+    pub backend: Backend,
+    agent: Agent,
+    descriptor: Descriptor,
+    opened: Arc<Mutex<Vec<Opened>>>,
+}
+
+struct Opened {
+    dispatcher: Dispatcher,
+    rest: Rest,
+    recordings: PathBuf,
+}
+
+/// What is left to say about a cell after its scenario.
+#[derive(Default)]
+pub struct Aftermath {
+    /// What the backend's parser did not know, with counts.
+    pub unrecognised: std::collections::BTreeMap<String, u32>,
+    /// What is wrong with what was left behind.
+    pub faults: Vec<String>,
+}
+
+impl Cell {
+    pub fn new(backend: Backend, agent: Agent, descriptor: Descriptor) -> Self {
+        let descriptor = if backend.one_shot { descriptor.as_one_shot() } else { descriptor };
+        Self { backend, agent, descriptor, opened: Arc::default() }
+    }
+
+    /// What the backend says of itself.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// Whether the backend has a feature in the life it leads here.
+    pub fn has(&self, feature: Feature) -> bool {
+        self.descriptor.has(feature)
+    }
+
+    /// Starts a gateway on folders of its own.
+    pub async fn open(&self, model: ModelServer, wishes: Wishes) -> Gateway {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["config", "workspace", "backends", "home"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let component = component(self.backend.component);
+        std::fs::copy(&component, folder.path().join("backends/it.wasm")).unwrap_or_else(|error| panic!("{}: {error}", component.display()));
+        // The launch profiles an operator begins with.
+        std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/config/acp.md"), folder.path().join("config/acp.md")).unwrap();
+        let home = self.agent.settle(&model.url(), &folder.path().join("home"));
+        let stage = Arc::new(Stage::default());
+        let dispatcher = self.start(folder.path(), &home, &stage, wishes).await;
+        Gateway { cell: self.clone(), model, folder, home, stage, dispatcher }
+    }
+
+    async fn start(&self, folder: &Path, home: &Home, stage: &Arc<Stage>, wishes: Wishes) -> Dispatcher {
+        let variables = self.variables(folder, home, wishes);
+        let config = Config::read(|name| variables.get(name).cloned()).unwrap_or_else(|faults| panic!("{faults:?}"));
+        let settings = Settings { config, variables, redactor: Redactor::new(&[KEY.to_owned().into()]) };
+        let ground = Ground::prepare(settings, false).await.unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
+        let (dispatcher, rest) = ground.dispatcher(stage.clone());
+        let opened = Opened { dispatcher: dispatcher.clone(), rest, recordings: folder.join("recordings") };
+        self.opened.lock().unwrap().push(opened);
+        dispatcher
+    }
+
+    /// The gateway's environment, as an operator would set it.
+    fn variables(&self, folder: &Path, home: &Home, wishes: Wishes) -> HashMap<String, String> {
+        let at = |name: &str| folder.join(name).display().to_string();
+        let names: Vec<&str> = home.environment.iter().map(|(name, _)| name.as_str()).collect();
+        let tools = if wishes.allowed_tools.is_empty() { "*".to_owned() } else { wishes.allowed_tools.join(",") };
+        let mode = match (wishes.mode, wishes.safety) {
+            (Mode::Plan, _) => "plan",
+            (Mode::Build, Safety::Default) => "default",
+            (Mode::Build, Safety::Edit) => "acceptEdits",
+            (Mode::Build, Safety::Danger) => "bypassPermissions",
+        };
+        let model = wishes.model.or_else(|| self.backend.model.map(str::to_owned));
+        let own = [
+            ("AGENT_BACKEND", self.backend.backend.to_owned()),
+            ("AGENT_ENV", names.join(",")),
+            ("ALLOWED_TOOLS", tools),
+            ("BACKENDS_DIR", at("backends")),
+            ("BACKEND_CLI_PATH", self.agent.program.display().to_string()),
+            ("BACKEND_MAX_TURNS", wishes.max_turns.to_string()),
+            ("BACKEND_RUN", if self.backend.one_shot { "one-shot" } else { "live" }.to_owned()),
+            // Compiling takes seconds and is not what these cells are about.
+            ("CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-cache").display().to_string()),
+            ("CONFIG_DIR", at("config")),
+            ("PERMISSION_MODE", mode.to_owned()),
+            ("QUERY_TIMEOUT_MS", QUERY_TIMEOUT.as_millis().to_string()),
+            ("RECORDINGS_DIR", at("recordings")),
+            ("WORKSPACE_DIR", at("workspace")),
+        ];
+        let mut variables: HashMap<String, String> = home.environment.iter().cloned().collect();
+        variables.extend(CANARIES.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        variables.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        variables.extend(model.map(|model| ("BACKEND_MODEL".to_owned(), model)));
+        variables
+    }
+
+    /// Ends every gateway the scenario opened and looks at what they left. Call before their folders are gone.
+    pub async fn close(&self) -> Aftermath {
+        let opened = std::mem::take(&mut *self.opened.lock().unwrap());
+        let mut aftermath = Aftermath::default();
+        for gateway in opened {
+            gateway.dispatcher.shutdown(Duration::ZERO).await;
+            gateway.rest.close().await;
+            aftermath.read(&gateway.recordings);
+        }
+        // The kernel takes a moment to clear away what was killed.
+        let begun = std::time::Instant::now();
+        let mut left = super::super::gateway::marked(rustix::process::getpid());
+        while !left.is_empty() && begun.elapsed() < Duration::from_secs(2) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            left = super::super::gateway::marked(rustix::process::getpid());
+        }
+        if !left.is_empty() {
+            aftermath.faults.push(format!("processes of runs are left: {left:?}"));
+        }
+        aftermath
+    }
+}
+
+/// Longer than any agent needs that was told not to try again and again.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// A running gateway.
+pub struct Gateway {
+    pub model: ModelServer,
+    pub home: Home,
+    cell: Cell,
+    folder: TempDir,
+    stage: Arc<Stage>,
+    dispatcher: Dispatcher,
+}
+
+impl Gateway {
+    /// Sends a prompt and waits for its answer.
+    pub async fn talk(&self, prompt: &str) -> Told {
+        self.prompt(1, prompt);
+        self.told(1).await
+    }
+
+    /// Sends a prompt in a conversation.
+    pub fn prompt(&self, lane: u64, prompt: &str) {
+        self.dispatcher.submit(message(lane, prompt)).unwrap();
+    }
+
+    /// Waits for the next answer of a conversation, oldest first.
+    pub async fn told(&self, lane: u64) -> Told {
+        self.stage.told(&Lane::Channel(lane)).await
+    }
+
+    /// Waits until the unfinished answer of a conversation shows this text.
+    pub async fn shows(&self, lane: u64, text: &str) {
+        self.stage.shows(&Lane::Channel(lane), text).await;
+    }
+
+    /// Stops what runs in a conversation.
+    pub fn stop(&self, lane: u64) {
+        assert!(self.dispatcher.stop(&Lane::Channel(lane)), "nothing ran");
+    }
+
+    /// Waits for the next question of a conversation's agent.
+    pub async fn question(&self, lane: u64) -> OpenQuestion {
+        self.stage.question(&Lane::Channel(lane)).await
+    }
+
+    /// Waits for a question, or for the answer of a turn that ends without another.
+    pub async fn question_or_end(&self, lane: u64) -> Result<OpenQuestion, Told> {
+        self.stage.question_or_end(&Lane::Channel(lane)).await
+    }
+
+    /// Answers a question.
+    pub fn decide(&self, question: &OpenQuestion, decision: Decision) {
+        let person = Person::User { id: 1, name: "Ada".to_owned(), roles: vec![], owner: true };
+        self.dispatcher.answer(&question.id, &person, decision).unwrap_or_else(|refusal| panic!("{refusal}: {question:?}"));
+    }
+
+    /// Says something to the turn that runs in a conversation.
+    pub async fn steer(&self, lane: u64, text: &str) -> Steered {
+        self.dispatcher.steer(message(lane, text)).await.unwrap()
+    }
+
+    /// Ends the gateway and starts another on the same folders.
+    pub async fn restart(&mut self, wishes: Wishes) {
+        self.end().await;
+        self.until_resumable().await;
+        self.dispatcher = self.cell.start(self.folder.path(), &self.home, &self.stage, wishes).await;
+    }
+
+    /// Waits until another process of the agent can take a session up that was made just now.
+    pub async fn until_resumable(&self) {
+        if self.cell.backend.resumes_in_another_minute_only() {
+            let minute = || jiff::Timestamp::now().as_second() / 60;
+            let made = minute();
+            super::wait_up_to(Duration::from_secs(70), "another minute", || minute() != made).await;
+        }
+    }
+
+    /// Ends the gateway; its folders stay.
+    pub async fn end(&self) {
+        self.dispatcher.shutdown(Duration::ZERO).await;
+    }
+
+    /// Path of something below the gateway's folders, for example `config/memory.md`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Path as text, for prompts and tools.
+    pub fn at(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Reads a file there; empty when there is none.
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Writes a file there.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Waits until there is such a file.
+    pub async fn made(&self, name: &str) {
+        let path = self.path(name);
+        super::wait_until(&format!("{} is made", path.display()), || path.exists()).await;
+    }
+}
+
+impl Aftermath {
+    fn read(&mut self, folder: &Path) {
+        for day in std::fs::read_dir(folder).into_iter().flatten() {
+            for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
+                let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+                for secret in std::iter::once(KEY).chain(CANARIES.map(|(_, value)| value)) {
+                    if text.contains(secret) {
+                        self.faults.push(format!("a recording holds {secret}"));
+                    }
+                }
+                match recording::read(&text) {
+                    Ok((_, entries)) => self.fold(&entries),
+                    Err(error) => self.faults.push(format!("a recording does not read back: {error}")),
+                }
+            }
+        }
+    }
+
+    fn fold(&mut self, entries: &[recording::Entry]) {
+        use aetheel::agent::{Action, AgentEvent, EventKind};
+        for entry in entries {
+            if let recording::What::Out(Action::Event(AgentEvent { kind: EventKind::Unrecognised(unknown), .. })) = &entry.what {
+                *self.unrecognised.entry(format!("{}: {}", unknown.what, unknown.sample)).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// Where a built component is.
+pub fn component(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("backends/{name}.wasm"))
+}

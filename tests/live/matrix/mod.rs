@@ -1,0 +1,175 @@
+//! Every backend against its real agent: the matrix of `docs/compatibility.md`.
+//!
+//! `make test-live` runs the cells whose inputs changed since they were last run, and writes the page; `BACKEND=` and
+//! `CASE=` name those to run in any case. One agent at a time. Results are kept below `target/live/`.
+
+mod backends;
+mod exceptions;
+mod gateway;
+mod report;
+mod results;
+mod scenarios;
+mod stage;
+
+use std::time::{Duration, Instant};
+
+use aetheel::agent::descriptor::Sharing;
+use aetheel::backend::{Engine, Inspection};
+use aetheel::config::Limits;
+use aetheel::workspace::Profiles;
+
+use self::backends::{BACKENDS, Backend};
+use self::exceptions::{Exception, exception};
+use self::gateway::{Cell, component};
+use self::results::{Kept, Verdict};
+use self::scenarios::{SCENARIOS, Scenario};
+use super::agents::Agent;
+
+/// Longest run of a cell.
+const CELL_LIMIT: Duration = Duration::from_secs(300);
+
+/// Waits until this holds, as long as anything here is waited for.
+async fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    wait_up_to(stage::PATIENCE, what, holds).await;
+}
+
+async fn wait_up_to(limit: Duration, what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < limit, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Which cells to run, from `BACKEND` and `CASE`.
+struct Selection {
+    backend: String,
+    case: String,
+}
+
+impl Selection {
+    fn named() -> Self {
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        Self { backend: variable("BACKEND"), case: variable("CASE") }
+    }
+
+    /// A column is named as a whole with dashes for blanks, or by its beginning and a `*`.
+    fn takes(&self, backend: &Backend, scenario: &Scenario) -> bool {
+        let slug = results::slug(backend.name);
+        let column = match self.backend.strip_suffix('*') {
+            Some(beginning) => slug.starts_with(beginning),
+            None => self.backend.is_empty() || slug == self.backend,
+        };
+        column && (self.case.is_empty() || scenario.name.contains(&self.case))
+    }
+
+    /// Whether cells are run that were run before.
+    fn insists(&self) -> bool {
+        !self.case.is_empty() || std::env::var_os("FRESH").is_some_and(|fresh| !fresh.is_empty())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the real CLIs: make test-live"]
+async fn every_cell_passes_or_says_why_not() {
+    let selection = Selection::named();
+    let mut run = 0;
+    for backend in BACKENDS {
+        let column: Vec<&Scenario> = SCENARIOS.iter().filter(|scenario| selection.takes(backend, scenario)).collect();
+        if column.is_empty() {
+            continue;
+        }
+        run += column.len();
+        let (agent, inspection) = match ready(backend).await {
+            Ok(ready) => ready,
+            Err(missing) => {
+                println!("{}: not run: {missing}", backend.name);
+                continue;
+            }
+        };
+        for scenario in column {
+            let fingerprint = results::fingerprint(&inspection.digest, &agent);
+            let kept = results::read(backend, &agent, scenario.name).filter(|kept| kept.fingerprint == fingerprint);
+            let kept = kept.filter(|kept| !selection.insists() && kept.verdict.stands(exception(backend, scenario.name)));
+            if let Some(kept) = kept {
+                println!("{} × {}: {} (kept)", backend.name, scenario.name, kept.verdict);
+                continue;
+            }
+            let begun = Instant::now();
+            let cell = Cell::new(*backend, agent.clone(), inspection.descriptor.clone());
+            let (verdict, unrecognised) = judge(scenario, cell).await;
+            let seconds = (begun.elapsed().as_secs_f64() * 10.0).round() / 10.0;
+            println!("{} × {}: {verdict} ({seconds} s)", backend.name, scenario.name);
+            results::write(backend, &agent, scenario.name, &Kept { fingerprint, verdict, seconds, unrecognised });
+        }
+    }
+    assert!(run > 0, "BACKEND={} and CASE={} name no cell", selection.backend, selection.case);
+    let report = report::Report::of_what_is_kept();
+    println!("\n{}", report.table());
+    report.save();
+    let failed = report.failed(|backend, scenario| selection.takes(backend, scenario));
+    assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// Whether there is anything to run in a column.
+async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
+    let agent = Agent::all().into_iter().find(|agent| agent.name == backend.agent).filter(|agent| agent.program.is_file());
+    let agent = agent.ok_or_else(|| format!("`{}` is not installed (hint: `scripts/install-agents`)", backend.agent))?;
+    let path = component(backend.component);
+    if !path.is_file() {
+        return Err(format!("there is no backend at {} (hint: `make guests`)", path.display()));
+    }
+    let engine = Engine::new(&Limits::default(), None).map_err(|error| error.to_string())?;
+    let mut inspection = engine.inspect(&path).await.map_err(|error| error.to_string())?;
+    if backend.backend != backend.component {
+        let profiles = Profiles::parse(include_str!("../../../config/acp.md"));
+        let profile = profiles.all.get(backend.backend).ok_or_else(|| format!("`config/acp.md` has no profile `{}`", backend.backend))?;
+        inspection.descriptor = profile.apply(&inspection.descriptor).map_err(|error| error.to_string())?;
+    }
+    if inspection.descriptor.sharing == Sharing::Turn && !backend.one_shot {
+        return Err(format!("the backend `{}` has no long-lived form", backend.component));
+    }
+    Ok((agent, inspection))
+}
+
+/// Runs a scenario, unless it does not apply, and says what came of it.
+async fn judge(scenario: &Scenario, cell: Cell) -> (Verdict, std::collections::BTreeMap<String, u32>) {
+    let exception = exception(&cell.backend, scenario.name);
+    if let Some(Exception::NotApplicable(why)) = exception {
+        return (Verdict::NotApplicable { why: why.to_owned() }, Default::default());
+    }
+    if let Some(feature) = scenario.needs.iter().find(|feature| !cell.has(**feature)) {
+        let why = exceptions::lacking(&cell.backend, *feature);
+        return (Verdict::NotApplicable { why }, Default::default());
+    }
+    let told = run(scenario, &cell).await;
+    let aftermath = cell.close().await;
+    let told = told.and_then(|()| if aftermath.faults.is_empty() { Ok(()) } else { Err(aftermath.faults.join("; ")) });
+    let verdict = match (told, exception) {
+        (Ok(()), None) => Verdict::Passed,
+        (Err(evidence), Some(Exception::AgentFault(why))) => Verdict::AgentFault { why: why.to_owned(), evidence },
+        (Ok(()), Some(_)) => Verdict::Failed { what: "it passes now: take it out of the exceptions".to_owned() },
+        (Err(what), _) => Verdict::Failed { what },
+    };
+    (verdict, aftermath.unrecognised)
+}
+
+/// A scenario holds the folders until the gateways in them have ended.
+async fn run(scenario: &Scenario, cell: &Cell) -> Result<(), String> {
+    let task = tokio::spawn((scenario.run)(cell.clone()));
+    let abort = task.abort_handle();
+    match tokio::time::timeout(CELL_LIMIT, task).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(failed)) => match failed.try_into_panic() {
+            Ok(panic) => {
+                let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+                Err(said.unwrap_or("it panicked").to_owned())
+            }
+            Err(failed) => Err(failed.to_string()),
+        },
+        Err(_) => {
+            abort.abort();
+            Err(format!("it took longer than {} s", CELL_LIMIT.as_secs()))
+        }
+    }
+}

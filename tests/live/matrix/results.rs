@@ -1,0 +1,80 @@
+//! Results of cells, kept below `target/live/` so that a run goes on where the last one ended.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::agents::Agent;
+use super::backends::Backend;
+use super::exceptions::Exception;
+
+/// What came of a cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Passed,
+    NotApplicable { why: String },
+    AgentFault { why: String, evidence: String },
+    Failed { what: String },
+}
+
+/// A cell's result with what it was reached on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Kept {
+    pub fingerprint: String,
+    pub verdict: Verdict,
+    pub seconds: f64,
+    /// What the backend's parser did not know, with counts.
+    pub unrecognised: BTreeMap<String, u32>,
+}
+
+impl Verdict {
+    /// Whether it need not be reached again, on the same inputs and with what is expected now.
+    pub fn stands(&self, expected: Option<Exception>) -> bool {
+        match (self, expected) {
+            (Self::Passed, None) => true,
+            (Self::AgentFault { why, .. }, Some(Exception::AgentFault(known))) => why == known,
+            // What does not apply costs nothing; what failed is to be mended.
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("passed"),
+            Self::NotApplicable { why } => write!(f, "not applicable: {why}"),
+            Self::AgentFault { why, .. } => write!(f, "fault of the agent: {why}"),
+            Self::Failed { what } => write!(f, "FAILED: {}", what.chars().take(1500).collect::<String>()),
+        }
+    }
+}
+
+/// What a result depends on: the component and the agent. A change of the host is for whoever makes it to think of.
+pub fn fingerprint(component: &str, agent: &Agent) -> String {
+    format!("{component} {} {}", agent.name, agent.version)
+}
+
+/// A name that can be a file and a word of a command line.
+pub fn slug(name: &str) -> String {
+    name.replace([' ', ':'], "-")
+}
+
+pub fn read(backend: &Backend, agent: &Agent, scenario: &str) -> Option<Kept> {
+    serde_json::from_str(&std::fs::read_to_string(path(backend, agent, scenario)).ok()?).ok()
+}
+
+pub fn write(backend: &Backend, agent: &Agent, scenario: &str, kept: &Kept) {
+    let path = path(backend, agent, scenario);
+    std::fs::create_dir_all(path.parent().expect("below target")).unwrap();
+    std::fs::write(path, serde_json::to_string_pretty(kept).unwrap()).unwrap();
+}
+
+fn path(backend: &Backend, agent: &Agent, scenario: &str) -> PathBuf {
+    let folder = format!("{}-{}", agent.name, agent.version);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/live").join(folder).join(slug(backend.name)).join(format!("{scenario}.json"))
+}

@@ -1,0 +1,84 @@
+//! What people write reaches the model as they wrote it, and nothing in it is carried out.
+
+use std::fmt::Write as _;
+
+use aetheel::prompt::neutralise;
+
+use super::super::gateway::{Cell, Gateway};
+use super::{Script, open};
+use crate::support::model_server::Reply;
+
+/// A gateway whose model says `ok` to everything.
+async fn agreeing(cell: &Cell) -> Gateway {
+    open(cell, Script::default().on("", [Reply::text("ok")])).await
+}
+
+/// Sends these prompts; each must be the last thing the model hears from a person, inert and otherwise verbatim.
+async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
+    for prompt in prompts {
+        gateway.talk(prompt).await.answers("ok");
+        let inert = neutralise(prompt, &cell.descriptor().expands, None);
+        let requests = gateway.model.requests();
+        let heard = requests.last().unwrap_or_else(|| panic!("{prompt:?} never reached the model")).prompts();
+        let last = heard.last().copied().unwrap_or_default();
+        // Line breaks at the ends are no words.
+        assert!(last.trim() == inert.trim(), "the model heard {:?} instead of {:?}", short(last), short(&inert));
+    }
+    assert_eq!(gateway.model.requests().len(), prompts.len(), "each once");
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(300).collect()
+}
+
+pub(super) async fn flags(cell: Cell) {
+    let gateway = agreeing(&cell).await;
+    arrive(&cell, &gateway, &["--help", "-p", "--dangerously-skip-permissions", "--", "-"]).await;
+}
+
+pub(super) async fn file(cell: Cell) {
+    let gateway = agreeing(&cell).await;
+    gateway.write("workspace/note.txt", "CANARY-OF-THE-FILE");
+    let path = gateway.at("workspace/note.txt");
+    arrive(&cell, &gateway, &[&format!("@{path}"), "look at @note.txt", "@note.txt"]).await;
+    for request in gateway.model.requests() {
+        assert!(!request.mentions("CANARY-OF-THE-FILE"), "a file was read: {:?}", request.said_by("user"));
+    }
+}
+
+pub(super) async fn command(cell: Cell) {
+    let gateway = agreeing(&cell).await;
+    arrive(&cell, &gateway, &["/help", "/clear", "/compact now", "/unheard-of"]).await;
+}
+
+pub(super) async fn bang(cell: Cell) {
+    let gateway = agreeing(&cell).await;
+    arrive(&cell, &gateway, &["!touch made", "! touch made", "$(touch made) `touch made` %s"]).await;
+    assert!(!gateway.path("workspace/made").exists(), "a command ran");
+}
+
+pub(super) async fn empty(cell: Cell) {
+    let gateway = agreeing(&cell).await;
+    for prompt in ["", " \n", "\u{7}"] {
+        // Whether there is something to answer is for the backend to say; that it goes on is not.
+        gateway.talk(prompt).await;
+    }
+    let before = gateway.model.requests().len();
+    gateway.talk("Hello").await.answers("ok");
+    assert_eq!(gateway.model.requests().len(), before + 1);
+}
+
+pub(super) async fn long(cell: Cell) {
+    let mut long = String::new();
+    while long.len() < 200 * 1024 {
+        write!(long, "word {} of a long prompt, ", long.len()).unwrap();
+    }
+    let gateway = agreeing(&cell).await;
+    arrive(&cell, &gateway, &[long.trim_end()]).await;
+}
+
+pub(super) async fn unicode(cell: Cell) {
+    let gateway = agreeing(&cell).await;
+    let foreign = "Zażółć gęślą jaźń \u{202e}مرحبا\u{202c} 👩‍👩‍👧 日本語 \u{fffd}";
+    arrive(&cell, &gateway, &[foreign, "two\nlines\u{2028}and\u{85}more", "{\"type\":\"user\"}\n[DONE]"]).await;
+}

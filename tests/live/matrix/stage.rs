@@ -1,0 +1,188 @@
+//! Where the gateway's answers go in the matrix: kept, and waited for.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use aetheel::agent::{EventKind, ToolStatus, Usage};
+use aetheel::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
+use aetheel::event::{Event, Lane, Sequence};
+use aetheel::fold::Transcript;
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+/// Longest wait for anything, before a cell fails: longer than the gateway lets a turn take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everything that was shown.
+#[derive(Default)]
+pub struct Stage {
+    turns: std::sync::Arc<Mutex<Vec<Turn>>>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Clone)]
+struct Turn {
+    sequence: Sequence,
+    lane: Lane,
+    transcript: Transcript,
+    questions: std::collections::VecDeque<OpenQuestion>,
+    answer: Option<Answer>,
+    read: bool,
+}
+
+impl Turn {
+    fn told(&mut self) -> Option<Told> {
+        let answer = self.answer.clone()?;
+        self.read = true;
+        Some(Told { answer, transcript: self.transcript.clone() })
+    }
+}
+
+/// An answer with everything that led to it.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub answer: Answer,
+    pub transcript: Transcript,
+}
+
+impl Stage {
+    /// Waits for the oldest answer of a lane that was not asked for yet.
+    pub async fn told(&self, lane: &Lane) -> Told {
+        self.wait(&format!("an answer in {lane}"), |turns| {
+            let turn = turns.iter_mut().find(|turn| turn.lane == *lane && !turn.read)?;
+            turn.told()
+        })
+        .await
+    }
+
+    /// Waits until the unfinished answer of a lane shows this text.
+    pub async fn shows(&self, lane: &Lane, text: &str) {
+        self.wait(&format!("{text:?} to be shown in {lane}"), |turns| {
+            let turn = turns.iter().rfind(|turn| turn.lane == *lane)?;
+            assert!(turn.answer.is_none(), "the turn was over before {text:?} was shown: {:?}", turn.answer);
+            turn.transcript.text().contains(text).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits for the oldest question of a lane's running turn that was not asked for yet.
+    pub async fn question(&self, lane: &Lane) -> OpenQuestion {
+        match self.question_or_end(lane).await {
+            Ok(question) => question,
+            Err(told) => panic!("the turn was over without a question: {told:?}"),
+        }
+    }
+
+    /// Waits for such a question, or for the end of the turn.
+    pub async fn question_or_end(&self, lane: &Lane) -> Result<OpenQuestion, Told> {
+        self.wait(&format!("a question in {lane}"), |turns| {
+            let turn = turns.iter_mut().rfind(|turn| turn.lane == *lane)?;
+            turn.questions.pop_front().map(Ok).or_else(|| turn.told().map(Err))
+        })
+        .await
+    }
+
+    async fn wait<T>(&self, what: &str, mut found: impl FnMut(&mut Vec<Turn>) -> Option<T>) -> T {
+        let mut changed = self.changed.subscribe();
+        let waiting = async {
+            loop {
+                if let Some(found) = found(&mut self.turns.lock().unwrap()) {
+                    return found;
+                }
+                changed.changed().await.expect("the stage stands");
+            }
+        };
+        match tokio::time::timeout(PATIENCE, waiting).await {
+            Ok(found) => found,
+            Err(_) => panic!("waited in vain for {what}; so far: {}", self.so_far()),
+        }
+    }
+
+    fn so_far(&self) -> String {
+        let turns = self.turns.lock().unwrap();
+        let told = turns.iter().map(|turn| format!("{}: {:?}, {:?}", turn.lane, turn.answer, turn.transcript));
+        told.collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Outlet for Stage {
+    fn open(&self, event: &Event) -> Box<dyn Reply> {
+        let turn = Turn {
+            sequence: event.sequence,
+            lane: event.lane.clone(),
+            transcript: Transcript::default(),
+            questions: Default::default(),
+            answer: None,
+            read: false,
+        };
+        self.turns.lock().unwrap().push(turn);
+        Box::new(Part { turns: self.turns.clone(), changed: self.changed.clone(), sequence: event.sequence, lane: event.lane.clone() })
+    }
+}
+
+/// The reply to one event.
+struct Part {
+    turns: std::sync::Arc<Mutex<Vec<Turn>>>,
+    changed: watch::Sender<()>,
+    sequence: Sequence,
+    lane: Lane,
+}
+
+impl Part {
+    fn change(&self, change: impl FnOnce(&mut Turn)) {
+        let mut turns = self.turns.lock().unwrap();
+        // Sequences begin anew with every gateway.
+        change(turns.iter_mut().rfind(|turn| turn.sequence == self.sequence && turn.lane == self.lane).expect("it was opened"));
+        drop(turns);
+        self.changed.send_replace(());
+    }
+}
+
+#[async_trait]
+impl Reply for Part {
+    fn update(&mut self, _event: &EventKind, transcript: &Transcript) {
+        self.change(|turn| {
+            turn.transcript = transcript.clone();
+        });
+    }
+
+    fn ask(&mut self, question: &OpenQuestion, _unseen: Unseen) {
+        self.change(|turn| turn.questions.push_back(question.clone()));
+    }
+
+    fn settled(&mut self, id: &str, _how: &Settlement) {
+        self.change(|turn| turn.questions.retain(|question| question.id != id));
+    }
+
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        self.change(|turn| turn.answer = Some(answer));
+        Ok(())
+    }
+}
+
+impl Told {
+    /// Fails unless all went well and this is the answer.
+    #[track_caller]
+    pub fn answers(&self, text: &str) {
+        assert_eq!((self.answer.text.trim(), &self.answer.failure), (text, &None), "{self:?}");
+    }
+
+    /// Fails unless it failed in this way, such as `session lost`.
+    #[track_caller]
+    pub fn fails(&self, kind: &str) {
+        let failure = self.answer.failure.as_deref().unwrap_or_default();
+        assert!(failure.contains(&format!("({kind}, ")), "no {kind:?}: {self:?}");
+    }
+
+    /// The unified kinds of the tools used, with how each ended.
+    pub fn tools(&self) -> Vec<(&str, Option<ToolStatus>)> {
+        self.transcript.tools().iter().map(|tool| (tool.start.kind.as_str(), tool.status)).collect()
+    }
+
+    /// Tokens in and out.
+    #[track_caller]
+    pub fn tokens(&self) -> (u32, u32) {
+        let Usage { input, output, cached, .. } = self.answer.usage.unwrap_or_else(|| panic!("no usage: {self:?}"));
+        (input + cached, output)
+    }
+}
