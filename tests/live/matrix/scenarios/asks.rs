@@ -100,7 +100,8 @@ pub(super) async fn interrupt(cell: Cell) {
 }
 
 pub(super) async fn question(cell: Cell) {
-    let script = Script::default().on("Paint.", [Reply::does("call_1", Intent::ask("Which colour?", &["Red", "Blue"])), Reply::text("Blue it is.")]);
+    let script =
+        Script::default().on("Paint.", [Reply::does("call_1", Intent::ask("Which colour?", &["Red", "Blue"])), Reply::text("Blue it is.")]);
     let mode = if cell.backend.asks_while_planning_only() { Mode::Plan } else { Mode::Build };
     let gateway = cell.open(script.serve().await, Wishes { safety: Safety::Default, mode, ..Wishes::default() }).await;
     gateway.prompt(1, "Paint.");
