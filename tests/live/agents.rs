@@ -79,7 +79,8 @@ impl Agent {
                     // Containers run tests as root, where the CLI refuses to skip permissions otherwise.
                     ("IS_SANDBOX", "1"),
                 ]);
-                let other = if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5-20251001") };
+                let other =
+                    if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5-20251001") };
                 Some(other)
             }
             "codex" | "codex-acp" => {

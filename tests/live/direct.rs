@@ -54,7 +54,8 @@ async fn run(agent: &Agent, model: &ModelServer, home: &Path, cwd: &Path) -> End
     stdin.write_all(b"Say hello.").await.unwrap();
     drop(stdin);
     let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
-    let ended = ended.unwrap_or_else(|_| panic!("{} did not end; the model was asked {} times", agent.name, model.requests().len())).unwrap();
+    let ended =
+        ended.unwrap_or_else(|_| panic!("{} did not end; the model was asked {} times", agent.name, model.requests().len())).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ended { code: ended.status.code(), stdout: text(&ended.stdout), stderr: text(&ended.stderr) }
 }

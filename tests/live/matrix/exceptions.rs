@@ -20,6 +20,11 @@ const DROID_PERSISTS: &str = "Droid 0.225.2 tries a failing service again for mi
 /// Columns (all of one component: its name and a `*`), row, and what is to be said.
 const EXCEPTIONS: &[(&str, &str, Exception)] = &[
     ("droid*", "error-500", AgentFault(DROID_PERSISTS)),
+    (
+        "droid-one-shot",
+        "unknown-session",
+        AgentFault("Droid 0.225.2 begins anew under an id that its service does not know, and reports success; a notice says so"),
+    ),
     ("droid-one-shot", "error-429", AgentFault(DROID_PERSISTS)),
     ("acp-codex-acp", "error-500", AgentFault("codex-acp 2.6.0 tells the model's errors as its own answer and calls the turn a success")),
 ];

@@ -88,7 +88,8 @@ impl Cell {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let component = component(self.backend.component);
-        std::fs::copy(&component, folder.path().join("backends/it.wasm")).unwrap_or_else(|error| panic!("{}: {error}", component.display()));
+        std::fs::copy(&component, folder.path().join("backends/it.wasm"))
+            .unwrap_or_else(|error| panic!("{}: {error}", component.display()));
         // The launch profiles an operator begins with.
         std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/config/acp.md"), folder.path().join("config/acp.md")).unwrap();
         let home = self.agent.settle(&model.url(), &folder.path().join("home"));

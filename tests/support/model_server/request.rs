@@ -64,7 +64,11 @@ impl ModelRequest {
     ///
     /// # Errors
     /// What is wrong with the body.
-    pub(super) fn read(headers: &HeaderMap, body: &[u8], read: impl FnOnce(&Value) -> Result<(Api, Asked), String>) -> Result<Self, String> {
+    pub(super) fn read(
+        headers: &HeaderMap,
+        body: &[u8],
+        read: impl FnOnce(&Value) -> Result<(Api, Asked), String>,
+    ) -> Result<Self, String> {
         let body: Value = serde_json::from_slice(body).map_err(|fault| format!("body is no JSON: {fault}"))?;
         let (api, asked) = read(&body)?;
         let mut headers: BTreeMap<String, String> =

@@ -42,8 +42,14 @@ pub(super) async fn file(cell: Cell) {
     let path = gateway.at("workspace/note.txt");
     arrive(&cell, &gateway, &[&format!("@{path}"), "look at @note.txt", "@note.txt"]).await;
     for request in gateway.model.requests() {
-        assert!(!request.mentions("CANARY-OF-THE-FILE"), "a file was read: {:?}", request.said_by("user"));
+        assert!(!request.mentions("CANARY-OF-THE-FILE"), "a file was read: {:?}", around(&request.body.to_string()));
     }
+}
+
+/// What stands around the file's content.
+fn around(body: &str) -> &str {
+    let at = body.find("CANARY-OF-THE-FILE").expect("it is mentioned");
+    &body[body.floor_char_boundary(at.saturating_sub(400))..body.ceil_char_boundary((at + 200).min(body.len()))]
 }
 
 pub(super) async fn command(cell: Cell) {

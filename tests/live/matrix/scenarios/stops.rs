@@ -43,16 +43,17 @@ pub(super) async fn in_tool(cell: Cell) {
     gateway.made("workspace/started").await;
     gateway.stop(1);
     gateway.told(1).await.fails("stopped");
-    wait_until("the command is gone", || !super::super::super::gateway::marked(rustix::process::getpid()).iter().any(|it| it.contains("sleep 1000")))
-        .await;
+    wait_until("the command is gone", || {
+        !super::super::super::gateway::marked(rustix::process::getpid()).iter().any(|it| it.contains("sleep 1000"))
+    })
+    .await;
     gateway.talk("Go on.").await.answers("Going on.");
 }
 
 pub(super) async fn steer(cell: Cell) {
     let work = Reply::does("call_1", Intent::shell("touch started; sleep 3"));
-    let script = Script::default()
-        .on("Work.", [work, Reply::text("Done without a word.")])
-        .on("Also say please.", [Reply::text("Done, please.")]);
+    let script =
+        Script::default().on("Work.", [work, Reply::text("Done without a word.")]).on("Also say please.", [Reply::text("Done, please.")]);
     let gateway = open(&cell, script).await;
     gateway.prompt(1, "Work.");
     gateway.made("workspace/started").await;
