@@ -86,7 +86,7 @@ impl Agent {
             "codex" | "codex-acp" => {
                 set(&[("CODEX_API_KEY", KEY), ("NO_BROWSER", "1"), ("RUST_LOG", "error")]);
                 write(home, ".codex/config.toml", &codex(url));
-                Some(if self.name == "codex" { ("gpt-5.4", "gpt-5.4") } else { ("gpt-6-astra[low]", "gpt-6-astra") })
+                Some(if self.name == "codex" { ("gpt-5.4", "gpt-5.4") } else { ("gpt-5.6-sol", "gpt-5.6-sol") })
             }
             "gemini" => {
                 set(&[

@@ -4,43 +4,40 @@ use aetheel::agent::descriptor::Feature;
 
 use super::backends::{Backend, name_of};
 
-/// Why a cell is not expected to pass.
-#[derive(Clone, Copy, Debug)]
-pub enum Exception {
-    /// The row makes no sense for this agent.
-    NotApplicable(&'static str),
-    /// It is run all the same, and must fail; the agent is to blame.
-    AgentFault(&'static str),
-}
-
-use Exception::AgentFault;
-
 const DROID_PERSISTS: &str = "Droid 0.225.2 tries a failing service again for minutes and has no setting for it; the turn's time ends it";
+const DROID_BEGINS_ANEW: &str =
+    "Droid 0.225.2 begins anew under an id that its service does not know, and reports success; a notice says so";
+const CODEX_ACP_ANSWERS: &str = "codex-acp 2.6.0 tells the model's failure as its own answer and calls the turn a success";
 
-/// Columns (all of one component: its name and a `*`), row, and what is to be said.
-const EXCEPTIONS: &[(&str, &str, Exception)] = &[
-    ("droid*", "error-500", AgentFault(DROID_PERSISTS)),
-    ("droid-one-shot", "error-429", AgentFault(DROID_PERSISTS)),
-    ("acp-codex-acp", "error-500", AgentFault("codex-acp 2.6.0 tells the model's errors as its own answer and calls the turn a success")),
+/// Cells that are run all the same, and must fail: the agent is to blame. Column (all of one component: its name and a
+/// `*`), row, and what is to be said.
+const FAULTS: &[(&str, &str, &str)] = &[
+    ("droid*", "error-500", DROID_PERSISTS),
+    ("droid-one-shot", "error-429", DROID_PERSISTS),
+    ("droid-one-shot", "unknown-session", DROID_BEGINS_ANEW),
+    ("acp-codex-acp", "error-500", CODEX_ACP_ANSWERS),
 ];
 
-/// Looks a cell up.
-pub fn exception(backend: &Backend, scenario: &str) -> Option<Exception> {
+/// Says what the agent does wrong in a cell.
+pub fn fault(backend: &Backend, scenario: &str) -> Option<&'static str> {
     let slug = super::results::slug(backend.name);
     let fits = |column: &str| column.strip_suffix('*').map_or(column == slug, |component| component == backend.component);
-    EXCEPTIONS.iter().find(|(column, row, _)| fits(column) && *row == scenario).map(|(_, _, exception)| *exception)
+    FAULTS.iter().find(|(column, row, _)| fits(column) && *row == scenario).map(|(_, _, why)| *why)
 }
 
-/// Why a backend does not declare a feature.
+/// Why a backend does not declare a feature, so that a row that needs it does not apply.
 pub fn lacking(backend: &Backend, feature: Feature) -> String {
     let why = match (backend.one_shot, feature) {
         (true, Feature::Permissions | Feature::Questions | Feature::Steer) => "one-shot runs take nothing in after the prompt",
-        (_, Feature::AllowedTools) => "the agent has no such setting",
         (true, Feature::Streaming) => "one-shot runs print whole messages",
-        _ => "",
+        (true, Feature::Thinking) => "one-shot runs do not tell thoughts",
+        (_, Feature::AllowedTools) => "the agent has no such setting that can be given when it is started",
+        (false, Feature::Questions) if backend.component == "acp" => {
+            "ACP has questions to the user as elicitation only, which the gateway does not offer to agents"
+        }
+        (false, Feature::Questions) => "the agent offers its model no tool for questions over this protocol",
+        (false, Feature::Steer) => "a second prompt would end the running one",
+        _ => return format!("the backend does not declare `{}`", name_of(feature)),
     };
-    match why {
-        "" => format!("the backend does not declare `{}`", name_of(feature)),
-        why => why.to_owned(),
-    }
+    why.to_owned()
 }

@@ -19,7 +19,6 @@ use aetheel::config::Limits;
 use aetheel::workspace::Profiles;
 
 use self::backends::{BACKENDS, Backend};
-use self::exceptions::{Exception, exception};
 use self::gateway::{Cell, component};
 use self::results::{Kept, Verdict};
 use self::scenarios::{SCENARIOS, Scenario};
@@ -90,7 +89,7 @@ async fn every_cell_passes_or_says_why_not() {
         for scenario in column {
             let fingerprint = results::fingerprint(&inspection.digest, &agent);
             let kept = results::read(backend, &agent, scenario.name).filter(|kept| kept.fingerprint == fingerprint);
-            let kept = kept.filter(|kept| !selection.insists() && kept.verdict.stands(exception(backend, scenario.name)));
+            let kept = kept.filter(|kept| !selection.insists() && kept.verdict.stands(exceptions::fault(backend, scenario.name)));
             if let Some(kept) = kept {
                 println!("{} × {}: {} (kept)", backend.name, scenario.name, kept.verdict);
                 continue;
@@ -134,10 +133,6 @@ async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
 
 /// Runs a scenario, unless it does not apply, and says what came of it.
 async fn judge(scenario: &Scenario, cell: Cell) -> (Verdict, std::collections::BTreeMap<String, u32>) {
-    let exception = exception(&cell.backend, scenario.name);
-    if let Some(Exception::NotApplicable(why)) = exception {
-        return (Verdict::NotApplicable { why: why.to_owned() }, Default::default());
-    }
     if let Some(feature) = scenario.needs.iter().find(|feature| !cell.has(**feature)) {
         let why = exceptions::lacking(&cell.backend, *feature);
         return (Verdict::NotApplicable { why }, Default::default());
@@ -145,11 +140,11 @@ async fn judge(scenario: &Scenario, cell: Cell) -> (Verdict, std::collections::B
     let told = run(scenario, &cell).await;
     let aftermath = cell.close().await;
     let told = told.and_then(|()| if aftermath.faults.is_empty() { Ok(()) } else { Err(aftermath.faults.join("; ")) });
-    let verdict = match (told, exception) {
+    let verdict = match (told, exceptions::fault(&cell.backend, scenario.name)) {
         (Ok(()), None) => Verdict::Passed,
-        (Err(evidence), Some(Exception::AgentFault(why))) => Verdict::AgentFault { why: why.to_owned(), evidence },
-        (Ok(()), Some(_)) => Verdict::Failed { what: "it passes now: take it out of the exceptions".to_owned() },
-        (Err(what), _) => Verdict::Failed { what },
+        (Err(evidence), Some(why)) => Verdict::AgentFault { why: why.to_owned(), evidence },
+        (Ok(()), Some(_)) => Verdict::Failed { what: "it passes now: take it out of the agent's faults".to_owned() },
+        (Err(what), None) => Verdict::Failed { what },
     };
     (verdict, aftermath.unrecognised)
 }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::super::agents::Agent;
 use super::backends::Backend;
-use super::exceptions::Exception;
 
 /// What came of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,11 +31,11 @@ pub struct Kept {
 }
 
 impl Verdict {
-    /// Whether it need not be reached again, on the same inputs and with what is expected now.
-    pub fn stands(&self, expected: Option<Exception>) -> bool {
-        match (self, expected) {
+    /// Whether it need not be reached again, on the same inputs and with what is known of the agent now.
+    pub fn stands(&self, fault: Option<&str>) -> bool {
+        match (self, fault) {
             (Self::Passed, None) => true,
-            (Self::AgentFault { why, .. }, Some(Exception::AgentFault(known))) => why == known,
+            (Self::AgentFault { why, .. }, Some(known)) => why == known,
             // What does not apply costs nothing; what failed is to be mended.
             _ => false,
         }

@@ -166,7 +166,7 @@ async fn answer(api: Api, call: &str, shared: &Shared, headers: &HeaderMap, body
     let mut voice = api.voice(request.model());
     let streaming = request.streaming();
     if request.is_side() {
-        lock(&shared.others).push(format!("{api:?} for itself: {}", request.said_by("user").first().unwrap_or(&"")));
+        lock(&shared.others).push(format!("{api:?} for itself: {:?}", request.said_by("user").last()));
         return Reply::text("Scripted title").into_response(streaming, &[], &mut *voice).await;
     }
     let reply = (lock(&shared.script))(&request).unwrap_or_else(|| Reply::refusing(400, "the test's script has no reply left"));

@@ -38,7 +38,7 @@ pub(super) struct Asked {
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     role: String,
-    text: String,
+    pub(super) text: String,
 }
 
 /// How texts begin that agents put among what people wrote.

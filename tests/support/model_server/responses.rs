@@ -32,7 +32,8 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
         }
     }
     asked.system = system.join("\n");
-    asked.side = asked.tools.is_empty();
+    // Codex 0.166.0 shortens the history where the model is changed to one of another generation.
+    asked.side = asked.said.last().is_some_and(|said| said.text.starts_with("You are performing a CONTEXT CHECKPOINT COMPACTION"));
     Ok(asked)
 }
 

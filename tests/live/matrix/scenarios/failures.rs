@@ -63,8 +63,13 @@ pub(super) async fn killed(cell: Cell) {
     }
     gateway.told(1).await.fails("agent failure");
     gateway.until_resumable().await;
-    gateway.talk("Again").await.answers("ok");
-    let request = gateway.model.requests().pop().unwrap();
-    // Claude Code 2.1.197 writes answers down a little later, so that the last one may be lost.
-    assert!(request.prompts().iter().any(|prompt| prompt.contains("Remember 42.")), "the conversation goes on: {:?}", request.prompts());
+    // Claude Code 2.1.197 writes a conversation down a little later: one that is as young as this may be lost with it.
+    let again = gateway.talk("Again").await;
+    if again.answer.failure.as_ref().is_some_and(|failure| failure.contains("(session lost, ")) {
+        gateway.talk("Again").await.answers("ok");
+    } else {
+        again.answers("ok");
+        let request = gateway.model.requests().pop().unwrap();
+        assert!(request.prompts().iter().any(|prompt| prompt.contains("Remember 42.")), "it goes on: {:?}", request.prompts());
+    }
 }
