@@ -50,7 +50,7 @@ check: setup ## formatting, lints, documentation, dependencies: what CI insists 
 	scripts/cargo-deny --log-level error --manifest-path guest-backends/Cargo.toml --config deny.toml check bans licenses sources
 
 bench: guests ## measure; figures and how to read them: docs/performance.md
-	$(GUEST_CARGO) build --release --package aetheel-backend-claude --example native-parse
+	$(GUEST_CARGO) build --release --workspace --examples
 	cargo bench --bench '*'
 
 test-live: guests ## run the real agents against a scripted model service, offline: docs/compatibility.md; BACKEND= CASE= CLI_VERSIONS=latest

@@ -37,7 +37,15 @@ pub fn resident() -> usize {
 
 /// A size from a process' status, bytes: `VmRSS` all of it, `RssAnon` without what is only a file in memory.
 pub fn resident_of(process: u32, field: &str) -> usize {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    size(&fs::read_to_string(format!("/proc/{process}/status")).unwrap(), field)
+}
+
+/// Bytes of this process in memory, of shared pages its share.
+pub fn proportional() -> usize {
+    size(&fs::read_to_string("/proc/self/smaps_rollup").unwrap(), "Pss:")
+}
+
+fn size(status: &str, field: &str) -> usize {
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
 }

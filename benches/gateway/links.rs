@@ -7,7 +7,7 @@ use aetheel::backend::Engine;
 use aetheel::config::Limits;
 use aetheel::turn::Guest as _;
 
-use crate::{component, cpu, parse, report};
+use crate::{backends, component, cpu, report};
 
 const CALLS: usize = 20_000;
 const OPENS: usize = 500;
@@ -18,7 +18,7 @@ const KEPT: usize = 200;
 /// Measures and prints.
 pub async fn measure() {
     report::part("links of the Claude backend");
-    let backend = parse::load("claude").await;
+    let backend = backends::load("claude").await;
 
     let mut guest = backend.open_guest().await.unwrap();
     guest.handle(vec![first_prompt()]).await.unwrap();
@@ -76,7 +76,7 @@ async fn admit(name: &str, cache: &std::path::Path) -> Duration {
 }
 
 /// The beginning of any turn.
-pub fn first_prompt() -> TimedInput {
+fn first_prompt() -> TimedInput {
     let start = StartTurn {
         cwd: "/srv/proj".to_owned(),
         fresh_id: "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11".to_owned(),

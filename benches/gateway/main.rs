@@ -1,32 +1,52 @@
 //! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of it with `-- parse`,
-//! `-- links`, `-- swap`, `-- start` or `-- turns`.
+//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns` or `-- output`.
 //!
-//! Needs the components in `backends/` and, for `parse`, `native-parse` of the guest workspace: `make bench` builds all
-//! of it. Figures that stand against a goal are ratios where the machine's speed would decide, and what is compared is
-//! measured in turn, so that other work on the machine hits both.
+//! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make bench` builds all of it.
+//! Without optimisation (`cargo test --bench gateway -- live`), `parse` and `live` do everything only a few times, to see that
+//! it works.
+//! Figures that stand against a goal are ratios where the machine's speed would decide, and what is compared is measured in
+//! turn, so that other work on the machine hits both.
 #![allow(clippy::unwrap_used)] // a panic says what is wrong
 
-mod corpus;
+mod agent;
+mod backends;
 mod cpu;
+mod host;
 mod links;
+mod live;
 #[allow(unused_imports)] // the tests use them
 #[path = "../../tests/support/discord/mod.rs"]
 mod local_discord;
 mod parse;
 mod program;
+#[path = "../../tests/support/recordings.rs"]
+mod recordings;
 mod report;
+mod script;
 mod start;
 mod swap;
+mod talk;
 mod turns;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    // What the bench starts itself as.
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["replay-agent", script, ..] => return agent::replay(script),
+        ["open-sessions", backend, cache] => return runtime().block_on(live::open_sessions(backend, Path::new(cache))),
+        _ => {}
+    }
+    let wanted: Vec<&String> = words.iter().filter(|argument| !argument.starts_with('-')).collect();
     let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|word| part.contains(word.as_str()));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     if wants("parse") {
         runtime.block_on(parse::measure());
+    }
+    if wants("live") {
+        runtime.block_on(live::measure());
     }
     if wants("links") {
         runtime.block_on(links::measure());
@@ -40,6 +60,14 @@ fn main() {
     if wants("turns") {
         runtime.block_on(turns::measure());
     }
+    if wants("output") {
+        runtime.block_on(turns::long_output());
+    }
+}
+
+/// How often something is done; without optimisation nobody wants figures.
+fn times(count: usize) -> usize {
+    if cfg!(debug_assertions) { count.min(3) } else { count }
 }
 
 /// A folder or file of the repository.

@@ -21,9 +21,12 @@ use aetheel::turn::{Agents, Host};
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
 
+use crate::backends::{load, named};
 use crate::cpu::Used;
+use crate::host::host;
 use crate::program::Home;
-use crate::{corpus, report, repository};
+use crate::script::Script;
+use crate::{report, repository};
 
 /// Turns measured together, in so many lanes; and rounds, the process alone and whole turns in turn.
 const TURNS: usize = 300;
@@ -31,6 +34,8 @@ const LANES: u64 = 20;
 const ROUNDS: usize = 3;
 /// Turns one after the other.
 const IN_A_ROW: usize = 100;
+/// Bytes of a long answer, as the agent prints it.
+const OUTPUT: usize = 4 << 20;
 
 /// Measures and prints.
 pub async fn measure() {
@@ -96,18 +101,17 @@ pub async fn measure() {
     report::figure("a turn that appends to memory.md", &report::spread(&remembering));
     report::figure("the turn after it", &report::spread(&after));
     gateway.dispatcher.shutdown(Duration::ZERO).await;
-    long_output().await;
 }
 
-/// One turn with as much output as the parser's corpus has.
-async fn long_output() {
-    let lines = corpus::lines();
-    let size = corpus::size(&lines);
+/// Measures turns of Claude Code with much output, and prints.
+pub async fn long_output() {
+    let (script, _) = Script::load(named("claude"), &*load("claude").await).await;
     let home = Home::new();
-    let corpus = home.path().join("corpus");
-    std::fs::write(&corpus, lines.join("\n") + "\n").unwrap();
+    let long = home.path().join("script");
+    std::fs::write(&long, serde_json::to_vec(&script.stretched(OUTPUT)).unwrap()).unwrap();
     let agent = home.path().join("claude");
-    std::fs::write(&agent, format!("#!/bin/sh\ncat >/dev/null\nexec cat '{}'\n", corpus.display())).unwrap();
+    let bench = std::env::current_exe().unwrap();
+    std::fs::write(&agent, format!("#!/bin/sh\nexec '{}' replay-agent '{}'\n", bench.display(), long.display())).unwrap();
     std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let gateway = Gateway::new(&home, "claude", agent, 1).await;
     gateway.turns_in(0, "Hello", 1).await;
@@ -120,9 +124,9 @@ async fn long_output() {
         times.push(begun.elapsed());
     }
     let own = Used::since(used).own / TIMES;
-    report::part(&format!("a turn with {:.1} MB of Claude Code's output, read, parsed and recorded", size as f64 / 1e6));
-    report::figure("output", &report::rate(size, report::percentile(&times, 50)));
-    report::figure("processor time of the gateway for 1 MB", &report::time(own.div_f64(size as f64 / 1e6)));
+    report::part(&format!("a turn with {:.1} MB of Claude Code's output, read, parsed and recorded", OUTPUT as f64 / 1e6));
+    report::figure("output", &report::rate(OUTPUT, report::percentile(&times, 50)));
+    report::figure("processor time of the gateway for 1 MB", &report::time(own.div_f64(OUTPUT as f64 / 1e6)));
     gateway.dispatcher.shutdown(Duration::ZERO).await;
 }
 
@@ -159,7 +163,8 @@ impl Gateway {
             choices: Choices {
                 backend: backend.to_owned(),
                 model: None,
-                safety: Safety::Danger,
+                // As in the recordings.
+                safety: Safety::Default,
                 mode: Mode::Build,
                 allowed_tools: Vec::new(),
                 max_turns: 25,
@@ -171,19 +176,8 @@ impl Gateway {
             limits: Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue },
             host: Host {
                 variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-                further_variables: Vec::new(),
                 agents,
-                wrapper: Vec::new(),
-                cwd: folder("workspace"),
-                query_timeout: Duration::from_secs(120),
-                idle_timeout: None,
-                ask_timeout: Duration::from_secs(600),
-                link_idle: Duration::from_secs(900),
-                links_warm: 5,
-                stop_grace: Duration::from_secs(5),
-                max_turns: 25,
-                line_limit: bounds.line,
-                output_limit: bounds.output,
+                ..host(&folder("workspace"))
             },
             backends: registry.clone(),
             launcher: Arc::new(Custody::new(Means::Best).unwrap()),

@@ -35,6 +35,7 @@ pub struct Profile {
     modes: BTreeMap<String, String>,
     models: Vec<Choice>,
     system_prompt: Option<String>,
+    sign_in: Option<String>,
     write_tools: Vec<String>,
     expands: Option<Vec<Expands>>,
 }
@@ -140,6 +141,7 @@ impl Profile {
                     how @ ("prompt" | "meta" | "none") => profile.system_prompt = Some(how.to_owned()),
                     other => strange(format!("`system-prompt` {other:?} is none of `prompt`, `meta`, `none`")),
                 },
+                "sign-in" => profile.sign_in = Some(entry.text().to_owned()).filter(|method| !method.is_empty()),
                 "write-tools" => profile.write_tools = entry.list().map(str::to_owned).collect(),
                 "expands" => {
                     let mut known = Vec::new();
@@ -213,6 +215,9 @@ impl Profile {
         }
         if let Some(how) = &self.system_prompt {
             options["system-prompt"] = json!(how);
+        }
+        if let Some(method) = &self.sign_in {
+            options["sign-in"] = json!(method);
         }
         options.to_string()
     }

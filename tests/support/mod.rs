@@ -5,6 +5,7 @@ pub mod guests;
 pub mod lasting;
 pub mod model_server;
 pub mod program;
+pub mod recordings;
 pub mod scripted;
 
 /// A built backend component.

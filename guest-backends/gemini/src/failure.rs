@@ -25,7 +25,11 @@ pub(crate) fn of_message(message: &str) -> Failure {
     let message = message.trim();
     // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
     let inner = message.strip_prefix("[API Error: ").map(|rest| rest.rsplit_once(']').map_or(rest, |(inner, _)| inner));
-    let kind = kind_of(inner.unwrap_or(message));
+    let kind = match kind_of(inner.unwrap_or(message)) {
+        // For a 429 without a number in its words, the advice is all there is to tell it by.
+        FailureKind::Other if message.contains("To increase your limits") => FailureKind::RateLimited,
+        kind => kind,
+    };
     Failure { kind, message: words(inner.unwrap_or(message)), retry_after_ms: None }
 }
 
@@ -78,6 +82,7 @@ mod tests {
                 FailureKind::RateLimited,
                 "mock: scripted error 429",
             ),
+            ("[API Error: slow down]\nPlease wait. To increase your limits, see /auth", FailureKind::RateLimited, "slow down"),
             (r#"[API Error: {"error":{"code":500,"message":"broken"}}]"#, FailureKind::Overloaded, "broken"),
             (
                 "[API Error: exception TypeError: fetch failed sending request]",

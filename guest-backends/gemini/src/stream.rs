@@ -15,6 +15,8 @@ use crate::{RETRY_PAUSE_MS, failure, plan};
 pub struct Gemini {
     /// The session that was to be continued.
     resumed: Option<String>,
+    /// The id and model of a new session that has no history yet: one whose first turn fails at the model is not kept.
+    unkept: Option<(String, Option<String>)>,
     answer: Answer,
     /// The last error it told.
     error: Option<String>,
@@ -66,12 +68,16 @@ impl Gemini {
                     if self.resumed.as_deref().is_some_and(|resumed| resumed != id) {
                         emit.notice("Gemini CLI began a new session: what was said before is lost to it");
                     }
-                    emit.session_ready(id, message.text("model").map(str::to_owned));
+                    self.unkept = Some((id.to_owned(), message.text("model").map(str::to_owned)));
+                    if self.resumed.is_some() {
+                        self.kept(emit);
+                    }
                 }
                 None => emit.unrecognised("init line without a session", Some("session_id".to_owned()), raw),
             },
             Some("message") => match message.text("role") {
                 Some("assistant") => {
+                    self.kept(emit);
                     let text = message.text("content").unwrap_or_default();
                     if let Some(at_ms) = message.text("timestamp").and_then(milliseconds) {
                         self.answer.again(at_ms, RETRY_PAUSE_MS, text, emit);
@@ -82,7 +88,10 @@ impl Gemini {
                 Some("user") => {}
                 role => emit.unrecognised(format!("message of {:?}", role.unwrap_or_default()), Some("role".to_owned()), raw),
             },
-            Some("tool_use") => self.tool(message, emit),
+            Some("tool_use") => {
+                self.kept(emit);
+                self.tool(message, emit);
+            }
             Some("tool_result") => emit.tool_end(ToolEnd {
                 id: message.text("tool_id").unwrap_or_default().to_owned(),
                 status: match message.text("status") {
@@ -101,11 +110,23 @@ impl Gemini {
                     emit.notice(said);
                 }
             }
-            Some("result") => return Some(self.result(message)),
+            Some("result") => {
+                if message.text("status") == Some("success") {
+                    self.kept(emit);
+                }
+                return Some(self.result(message));
+            }
             Some(kind) => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw),
             None => emit.unrecognised("line without a type", Some("type".to_owned()), raw),
         }
         None
+    }
+
+    /// The session has something in it.
+    fn kept(&mut self, emit: &mut Emit) {
+        if let Some((id, model)) = self.unkept.take() {
+            emit.session_ready(&id, model);
+        }
     }
 
     fn tool(&mut self, message: &Value, emit: &mut Emit) {

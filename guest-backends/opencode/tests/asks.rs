@@ -20,7 +20,8 @@ fn decisions_reach_the_agent_in_its_words() {
     ] {
         let play = recorded(name);
         assert_eq!(play.bodies("POST /permission/")[0], reply, "{name}");
-        assert_eq!(play.outcomes(), [&Outcome::Completed], "{name}");
+        let stopped = name == "permission-reject";
+        assert_eq!(play.outcomes(), [if stopped { &Outcome::Interrupted } else { &Outcome::Completed }], "{name}");
         let AskKind::Permission(start) = &play.asks()[0].kind else { panic!("{name}") };
         assert_eq!((start.kind.as_str(), start.target.as_deref().unwrap().split(' ').next()), ("bash", Some("touch")), "{name}");
     }

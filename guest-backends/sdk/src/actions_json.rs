@@ -13,7 +13,7 @@ pub(crate) fn json(word: &impl Serialize) -> Value {
     word.serialize(Kebab).expect("the contract has no type that JSON lacks")
 }
 
-fn kebab(name: &str) -> String {
+pub(crate) fn kebab(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     for letter in name.chars() {
         if letter == '_' || (letter.is_ascii_uppercase() && !out.is_empty()) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::wit::{Action, Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Settings, Spawned, StartTurn, TimedInput, TurnRef};
-use crate::{Backend, actions_json};
+use crate::{Backend, actions_json, inputs_json};
 
 /// The turn of [`start`].
 pub const TURN: TurnRef = TurnRef { session: 1, turn: 1 };
@@ -116,6 +116,14 @@ impl Fixture {
 pub(crate) fn check_inputs(folder: &Path, inputs: &[TimedInput]) {
     let inputs = inputs.iter().map(|input| serde_json::json!({"t": input.at_ms, "in": actions_json::json(&input.input)}));
     golden(&folder.join("inputs.jsonl"), &inputs.collect::<Vec<_>>());
+}
+
+/// Reads a line of `inputs.jsonl`.
+#[must_use]
+pub fn input(line: &str) -> TimedInput {
+    let mut entry: serde_json::Value = serde_json::from_str(line).unwrap();
+    let input = inputs_json::read(entry["in"].take()).unwrap_or_else(|error| panic!("{error}: {line}"));
+    TimedInput { at_ms: entry["t"].as_f64().unwrap(), input }
 }
 
 /// Compares a file of one JSON value a line, or writes it when `UPDATE_GOLDEN` is set.

@@ -2,9 +2,10 @@
 //!
 //! Owns the bindings of the contract (`wit/`), the export of a [`Backend`] as a component, the life of a turn with a
 //! one-shot agent ([`one_shot`]), JSON-RPC with a long-lived one ([`rpc`]), what was allowed in a session ([`Grants`]) and,
-//! natively, the running of recorded agents through a backend ([`fixture`], [`dialogue`]), also disturbed ([`storm`]). It
-//! knows no agent. A backend has no clock, files or network: what it needs to know comes in as [`wit::Input`], what it
-//! wants goes out as [`wit::Action`], so that the same code is tested natively and runs sandboxed.
+//! natively, the running of recorded agents through a backend ([`fixture`], [`dialogue`]), also disturbed ([`storm`]) or
+//! against the clock ([`throughput`]). It knows no agent. A backend has no clock, files or network: what it needs to know
+//! comes in as [`wit::Input`], what it wants goes out as [`wit::Action`], so that the same code is tested natively and runs
+//! sandboxed.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod actions_json;
@@ -15,6 +16,8 @@ mod emit;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod fixture;
 mod grants;
+#[cfg(not(target_arch = "wasm32"))]
+mod inputs_json;
 pub mod json;
 pub mod one_shot;
 #[cfg(not(target_arch = "wasm32"))]
@@ -23,6 +26,8 @@ pub mod rpc;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod storm;
 pub mod text;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod throughput;
 
 #[allow(missing_docs)] // documented where it is defined: wit/types.wit
 #[doc(hidden)]
@@ -38,7 +43,7 @@ pub mod bindings {
     wit_bindgen::generate!({
         path: "../../wit",
         world: "agent-backend",
-        additional_derives: [PartialEq, serde::Serialize],
+        additional_derives: [PartialEq, serde::Serialize, serde::Deserialize],
     });
 }
 

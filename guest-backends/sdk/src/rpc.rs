@@ -107,6 +107,8 @@ impl<K> Calls<K> {
     }
 
     fn line(&self, kind: &str, fields: &str) -> String {
+        // Line readers of Node.js end a line at these as well; in JSON they only stand within strings.
+        let fields = fields.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
         match self.envelope {
             "" => format!("{{{fields}}}\n"),
             envelope => format!("{{{},{fields}}}\n", envelope.replace("$kind", kind)),
@@ -167,6 +169,9 @@ mod tests {
         for line in said(&out).lines() {
             json::parse(line).expect("JSON");
         }
+        let mut split = Vec::new();
+        calls.request(1, "say", "\"one\u{2028}two\u{2029}\"", (), &mut split);
+        assert!(said(&split).contains(r#""one\u2028two\u2029""#), "a line for every reader: {}", said(&split));
         assert!(
             said(&out).starts_with("{\"jsonrpc\":\"2.0\",\"type\":\"response\",\"id\":\"7f-\\\"x\",\"result\":true}\n"),
             "{}",

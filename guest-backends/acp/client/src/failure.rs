@@ -33,7 +33,15 @@ pub(crate) fn open_failure(error: &Value) -> Failure {
     let mut failure = failure(error);
     let code = error.number("code");
     let text = failure.message.to_ascii_lowercase();
-    let gone = ["not found", "no rollout found", "unknown session", "invalid session identifier", "no previous sessions", "does not exist"];
+    let gone = [
+        "not found",
+        "no rollout found",
+        "thread not loaded",
+        "unknown session",
+        "invalid session identifier",
+        "no previous sessions",
+        "does not exist",
+    ];
     // OpenCode 1.18.33 fails inside for an id it never gave.
     let opencode = error["data"].text("service") == Some("session") && error["data"].text("errorName").is_none();
     if code == Some(NOT_FOUND) || opencode || gone.iter().any(|words| text.contains(words)) {
@@ -138,6 +146,7 @@ mod tests {
     #[test]
     fn a_session_that_is_gone_is_unknown_whatever_the_agent_calls_it() {
         for error in [
+            r#"{"code":-32603,"message":"thread not loaded: 0000"}"#,
             r#"{"code":-32002,"message":"Resource not found: 0000"}"#,
             r#"{"code":-32603,"message":"Internal error","data":{"details":"no rollout found for thread id 0000"}}"#,
             r#"{"code":-32602,"message":"Invalid params: Unknown session identifier","data":{"sessionId":"nope"}}"#,

@@ -116,6 +116,10 @@ impl Live {
             }
         }
         if *decision == Decision::DenyAndStop {
+            // The server ends the turn after a bare refusal, and calls it done.
+            if let Some(turn) = self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut()) {
+                turn.stopped();
+            }
             self.stop_parent(session, child, out);
         }
     }

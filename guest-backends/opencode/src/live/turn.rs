@@ -40,6 +40,8 @@ pub(crate) struct Turn {
     /// The newest message of the agent, and why it failed.
     newest: Option<(String, Option<Failure>)>,
     aborted: bool,
+    /// Whoever was asked wants it to end.
+    stopped: bool,
 }
 
 /// An interrupt on its way.
@@ -91,6 +93,7 @@ impl Turn {
             error: None,
             newest: None,
             aborted: false,
+            stopped: false,
         }
     }
 
@@ -196,6 +199,11 @@ impl Turn {
         Next::EndSoon(super::link::Wait::Error)
     }
 
+    /// Whoever was asked wants the turn to end.
+    pub(crate) fn stopped(&mut self) {
+        self.stopped = true;
+    }
+
     /// An interrupt is sent. Returns false when that was done often enough.
     pub(crate) fn abort(&mut self) -> bool {
         let interrupt = self.interrupt.get_or_insert_with(Interrupt::default);
@@ -215,7 +223,7 @@ impl Turn {
         let outcome = match self.error.or(self.newest.and_then(|(_, failure)| failure)) {
             _ if self.interrupt.is_some() => Outcome::Interrupted,
             Some(failure) => Outcome::Failed(failure),
-            None if self.aborted => Outcome::Interrupted,
+            None if self.aborted || self.stopped => Outcome::Interrupted,
             None => Outcome::Completed,
         };
         let text = if outcome == Outcome::Completed { self.parts.answer() } else { None };

@@ -1,0 +1,54 @@
+//! The backends that are measured, and what was recorded with their agents.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aetheel::backend::{ComponentBackend, Engine, Registry, RegistryOptions};
+use aetheel::config::Limits;
+
+use crate::{component, repository};
+
+/// A backend with recordings in `tests/fixtures/NAME` and a native form in `guest-backends/NAME/examples/native-NAME.rs`.
+pub struct Measured {
+    /// What it is called.
+    pub name: &'static str,
+    /// The recording whose first turn is played again and again: of a long-lived agent, in a new session.
+    pub conversation: &'static str,
+}
+
+/// A new backend is a line here.
+pub const BACKENDS: &[Measured] = &[
+    Measured { name: "acp", conversation: "claude-init-prompt-streaming" },
+    Measured { name: "claude", conversation: "live/two-turns" },
+    Measured { name: "codex", conversation: "live-init-prompt-streaming" },
+    Measured { name: "droid", conversation: "live-hello" },
+    Measured { name: "gemini", conversation: "live-init-prompt-streaming" },
+    Measured { name: "opencode", conversation: "hello" },
+];
+
+impl Measured {
+    /// Where its recordings are.
+    pub fn fixtures(&self) -> PathBuf {
+        repository("tests/fixtures").join(self.name)
+    }
+}
+
+/// Finds one.
+pub fn named(name: &str) -> &'static Measured {
+    BACKENDS.iter().find(|measured| measured.name == name).unwrap()
+}
+
+/// Loads one built backend as the gateway does.
+pub async fn load(name: &str) -> Arc<ComponentBackend> {
+    load_cached(name, None).await
+}
+
+/// The same with what was compiled for an earlier process.
+pub async fn load_cached(name: &str, cache: Option<&Path>) -> Arc<ComponentBackend> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = component(name);
+    std::fs::copy(&file, folder.path().join(file.file_name().unwrap())).unwrap();
+    let engine = Engine::new(&Limits::default(), cache).unwrap();
+    let (registry, reports) = Registry::start(engine, RegistryOptions::new(folder.path())).await;
+    registry.component(name).unwrap_or_else(|| panic!("not loaded: {reports:?}"))
+}

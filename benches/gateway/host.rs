@@ -1,0 +1,29 @@
+//! How agents are run here.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use aetheel::config::Limits;
+use aetheel::turn::{Agents, Host};
+
+/// As `aetheel run` has it without any settings, in a working directory; change what matters.
+pub fn host(cwd: &Path) -> Host {
+    let bounds = Limits::default();
+    Host {
+        variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
+        further_variables: Vec::new(),
+        agents: Agents::default(),
+        wrapper: Vec::new(),
+        cwd: cwd.to_owned(),
+        query_timeout: Duration::from_secs(120),
+        idle_timeout: None,
+        ask_timeout: Duration::from_secs(600),
+        link_idle: Duration::from_secs(900),
+        links_warm: 5,
+        stop_grace: Duration::from_secs(5),
+        max_turns: 25,
+        line_limit: bounds.line,
+        output_limit: bounds.output,
+    }
+}

@@ -1,0 +1,37 @@
+//! How fast a backend is natively, for the gateway's bench (`benches/gateway/parse.rs`) to compare its component with.
+//!
+//! A backend's `examples/native-NAME.rs` is nothing but [`measure`].
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // a panic says what is wrong
+
+use std::time::Instant;
+use std::{env, fs, io};
+
+use crate::wit::TimedInput;
+use crate::{Backend, fixture};
+
+/// Measures a backend over the recordings in the file that the first argument names: inputs, one a line as in
+/// `inputs.jsonl`, an empty line between recordings.
+///
+/// For every number on stdin it plays all recordings, each on a fresh backend and so many inputs a call, and prints the
+/// nanoseconds that took and the number of actions.
+pub fn measure<B: Backend>() {
+    let file = fs::read_to_string(env::args().nth(1).expect("a file of recordings")).unwrap();
+    let recordings: Vec<Vec<TimedInput>> = file.split("\n\n").map(|recording| recording.lines().map(fixture::input).collect()).collect();
+    for wish in io::stdin().lines() {
+        let batch: usize = wish.unwrap().parse().unwrap();
+        let links: Vec<(B, Vec<Vec<TimedInput>>)> =
+            recordings.iter().map(|inputs| (B::default(), inputs.chunks(batch).map(<[_]>::to_vec).collect())).collect();
+        let mut answers = Vec::new();
+        let begun = Instant::now();
+        for (mut backend, calls) in links {
+            for call in calls {
+                let mut out = Vec::new();
+                for input in call {
+                    backend.handle(input, &mut out).unwrap();
+                }
+                answers.push(out);
+            }
+        }
+        println!("{} {}", begun.elapsed().as_nanos(), answers.iter().map(Vec::len).sum::<usize>());
+    }
+}
