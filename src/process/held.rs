@@ -142,7 +142,9 @@ impl Run {
             }
             None => wait_until(limit, || {
                 self.signal(Signal::KILL);
-                self.kin.kill_round() == 0
+                // While `/proc` is read a parent may end: its child then names a process that is not in the table. The
+                // next look finds it with us.
+                self.kin.kill_round() == 0 && self.kin.kill_round() == 0
             }),
         };
         if !gone {
