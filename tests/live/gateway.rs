@@ -76,11 +76,7 @@ impl LiveGateway {
         let own = [
             ("BACKEND_CLI_PATH", program),
             ("BACKENDS_DIR", folder("backends")),
-<<<<<<< HEAD
-            // Kept alive, the agent stands in the matrix.
-=======
             // What live agents do stands in the matrix.
->>>>>>> main
             ("BACKEND_RUN", "one-shot".to_owned()),
             // Compiling takes seconds and is not what these cases are about.
             ("CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-cache").display().to_string()),
