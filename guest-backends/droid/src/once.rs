@@ -6,7 +6,7 @@
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value as Json};
 use aetheel_backend_sdk::one_shot::{Agent, TurnResult, spawn};
-use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Pipe, Safety, Settings, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Pipe, Safety, Settings, Signal, Spawn, StartTurn, Value};
 
 use crate::answer::{Answer, Holds};
 use crate::plan::{self, EDITING, Fixed, READING, word};
@@ -28,6 +28,10 @@ pub struct Once {
 }
 
 impl Agent for Once {
+    /// Droid 0.225.2 takes SIGINT and SIGTERM for the end of the command it runs, asks the model again and calls the turn a
+    /// success. A killed session can be resumed.
+    const INTERRUPT: Signal = Signal::Kill;
+
     fn describe() -> String {
         include_str!("descriptor.json").to_owned()
     }

@@ -25,6 +25,9 @@ const LINGER: u32 = 1;
 
 /// What a one-shot backend knows of its agent. Made anew for every turn.
 pub trait Agent: Default + 'static {
+    /// What interrupts the agent. Everything it started is killed [`INTERRUPT_GRACE_MS`] later in any case.
+    const INTERRUPT: Signal = Signal::Interrupt;
+
     /// Returns the descriptor, see [`Backend::describe`].
     fn describe() -> String;
 
@@ -137,7 +140,7 @@ impl<A: Agent> OneShot<A> {
             }
             (Command::Interrupt(turn), State::Running(run)) if turn.turn == run.turn.turn => {
                 run.interrupted = true;
-                out.push(stop(Signal::Interrupt));
+                out.push(stop(A::INTERRUPT));
             }
             (Command::Answer(answer), State::Running(run)) => self.agent.answer(answer, &mut Emit::new(run.turn, out)),
             (Command::Shutdown, State::Running(_)) => out.push(stop(Signal::Terminate)),
