@@ -121,8 +121,8 @@ async fn an_interrupt_between_prompts_and_a_termination_amid_one_end_the_gateway
     talk.say("One").await;
     talk.printed("ok\n").await;
     talk.signal(Signal::INT);
-    // A script learns that somebody broke it off.
-    talk.ended().await.fails("ok\n");
+    // Whether the signal or the end of the input is seen first is left to chance.
+    assert_eq!(talk.ended().await.stdout, "ok\n");
 
     let mut talk = gateway.start();
     talk.say("Two").await;
