@@ -32,8 +32,10 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
         }
     }
     asked.system = system.join("\n");
-    // Codex 0.166.0 shortens the history where the model is changed to one of another generation.
-    asked.side = asked.said.last().is_some_and(|said| said.text.starts_with("You are performing a CONTEXT CHECKPOINT COMPACTION"));
+    // Codex 0.166.0 shortens the history where the model is changed to one of another generation, and names conversations.
+    let own = ["You are performing a CONTEXT CHECKPOINT COMPACTION", "Your task is to generate a very short title"];
+    let first_words = asked.said.last().map(|said| said.text.as_str()).into_iter().chain([asked.system.as_str()]);
+    asked.side = first_words.into_iter().any(|text| own.iter().any(|words| text.starts_with(words)));
     Ok(asked)
 }
 
