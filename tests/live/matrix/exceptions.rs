@@ -16,7 +16,11 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("droid-one-shot", "error-429", DROID_PERSISTS),
     ("droid-one-shot", "unknown-session", DROID_BEGINS_ANEW),
     ("acp-codex-acp", "error-500", CODEX_ACP_ANSWERS),
+    ("gemini-one-shot", "cut", GEMINI_KEEPS_NOTHING),
 ];
+
+const GEMINI_KEEPS_NOTHING: &str =
+    "Gemini CLI 0.61.0 keeps no session whose first answer broke off: the next message is told so, and the one after begins anew";
 
 /// Says what the agent does wrong in a cell.
 pub fn fault(backend: &Backend, scenario: &str) -> Option<&'static str> {
