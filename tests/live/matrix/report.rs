@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use sha2::{Digest as _, Sha256};
+
 use super::super::agents::Agent;
 use super::backends::{BACKENDS, Backend};
+use super::gateway::component;
 use super::results::{self, Kept, Verdict};
 use super::scenarios::{SCENARIOS, Scenario};
 
@@ -16,14 +19,21 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads every result of the agents' present versions, of whatever build of the backends.
+    /// Reads every result of the agents' present versions and the present components: what another build reached counts for
+    /// nothing.
     pub fn of_what_is_kept() -> Self {
         let agents = Agent::all();
+        let digest = |name| Some((name, format!("{:x}", Sha256::digest(std::fs::read(component(name)).ok()?))));
+        let digests: BTreeMap<&str, String> = BACKENDS.iter().filter_map(|backend| digest(backend.component)).collect();
         let mut cells = BTreeMap::new();
         for (row, scenario) in SCENARIOS.iter().enumerate() {
             for (column, backend) in BACKENDS.iter().enumerate() {
                 let agent = agents.iter().find(|agent| agent.name == backend.agent);
-                if let Some(kept) = agent.and_then(|agent| results::read(backend, agent, scenario.name)) {
+                let kept = agent.and_then(|agent| {
+                    let now = results::fingerprint(digests.get(backend.component)?, agent);
+                    results::read(backend, agent, scenario.name).filter(|kept| kept.fingerprint == now)
+                });
+                if let Some(kept) = kept {
                     cells.insert((row, column), kept);
                 }
             }
