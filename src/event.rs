@@ -97,7 +97,24 @@ pub enum Origin {
         interaction: u64,
     },
     /// The gateway itself.
-    Internal,
+    Internal {
+        /// Where the answer goes; none: the operator's output channel, if there is one.
+        channel: Option<u64>,
+    },
+}
+
+/// A file that came with a prompt; its bytes are fetched when its turn begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Attached {
+    /// The sender's name of it: shown, never used as a path.
+    pub name: String,
+    /// What its sender says it is, for example `image/png`.
+    pub media_type: Option<String>,
+    /// Bytes, as announced.
+    pub size: u64,
+    /// Where the outlet finds it.
+    pub source: String,
 }
 
 /// Something to do a turn for.
@@ -121,6 +138,15 @@ pub struct Event {
     pub asker: Option<u64>,
     /// The prompt, verbatim.
     pub prompt: String,
+    /// See [`NewEvent::parent`].
+    #[serde(default)]
+    pub parent: Option<u64>,
+    /// See [`NewEvent::attached`].
+    #[serde(default)]
+    pub attached: Vec<Attached>,
+    /// See [`NewEvent::key`].
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 /// An event before it was accepted.
@@ -138,6 +164,28 @@ pub struct NewEvent {
     pub asker: Option<u64>,
     /// See [`Event::prompt`].
     pub prompt: String,
+    /// The channel that the lane's thread belongs to, whose settings hold where the thread has none.
+    pub parent: Option<u64>,
+    /// Files that came with the prompt.
+    pub attached: Vec<Attached>,
+    /// What is the same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second one is not taken.
+    pub key: Option<String>,
+}
+
+impl NewEvent {
+    /// Makes one that nobody in particular asked for, with nothing attached.
+    #[must_use]
+    pub fn new(kind: EventKind, lane: Lane, origin: Origin, prompt: impl Into<String>) -> Self {
+        let prompt = prompt.into();
+        Self { kind, lane, origin, author: None, asker: None, prompt, parent: None, attached: Vec::new(), key: None }
+    }
+
+    /// Returns it as it was accepted.
+    #[must_use]
+    pub fn accepted(self, sequence: Sequence, accepted_ms: i64) -> Event {
+        let Self { kind, lane, origin, author, asker, prompt, parent, attached, key } = self;
+        Event { sequence, accepted_ms, kind, lane, origin, author, asker, prompt, parent, attached, key }
+    }
 }
 
 #[cfg(test)]

@@ -108,8 +108,7 @@ impl Queue {
             }
         }
         self.last += 1;
-        let NewEvent { kind, lane, origin, author, asker, prompt } = event;
-        let event = Event { sequence: self.last, accepted_ms: now_ms, kind, lane, origin, author, asker, prompt };
+        let event = event.accepted(self.last, now_ms);
         self.lanes.entry(event.lane.clone()).or_default().waiting.insert(event.sequence);
         if idle_lane {
             self.ready.insert(event.sequence);

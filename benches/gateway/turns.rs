@@ -206,14 +206,7 @@ impl Gateway {
     }
 
     fn submit(&self, channel: u64, prompt: &str) {
-        let event = NewEvent {
-            kind: EventKind::Message,
-            lane: Lane::Channel(channel),
-            origin: Origin::Message { channel, message: 1 },
-            author: None,
-            asker: None,
-            prompt: prompt.to_owned(),
-        };
+        let event = NewEvent::new(EventKind::Message, Lane::Channel(channel), Origin::Message { channel, message: 1 }, prompt);
         self.dispatcher.submit(event).unwrap();
     }
 

@@ -15,14 +15,8 @@ fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
     bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
         let mut queue = Queue::new(limits);
         for n in 0..EVENTS as u64 {
-            let event = NewEvent {
-                kind: EventKind::Message,
-                lane: Lane::Channel(n % lanes),
-                origin: Origin::Message { channel: n % lanes, message: n },
-                author: None,
-                asker: None,
-                prompt: "a prompt of ordinary length".to_owned(),
-            };
+            let origin = Origin::Message { channel: n % lanes, message: n };
+            let event = NewEvent::new(EventKind::Message, Lane::Channel(n % lanes), origin, "a prompt of ordinary length");
             queue.accept(event, n as i64).expect("there is room for all");
         }
         while let Some(event) = queue.next() {
@@ -39,14 +33,8 @@ fn pass_through(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(EVENTS)).bench(|| {
         let mut queue = Queue::new(limits);
         for n in 0..EVENTS as u64 {
-            let event = NewEvent {
-                kind: EventKind::Message,
-                lane: Lane::Channel(n % 100),
-                origin: Origin::Message { channel: n % 100, message: n },
-                author: None,
-                asker: None,
-                prompt: String::new(),
-            };
+            let origin = Origin::Message { channel: n % 100, message: n };
+            let event = NewEvent::new(EventKind::Message, Lane::Channel(n % 100), origin, "");
             queue.accept(event, n as i64).expect("a slot is free");
             let event = queue.next().expect("its lane is free");
             queue.finish(event.sequence);

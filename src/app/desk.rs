@@ -10,8 +10,8 @@ use crate::access::{self, Access, Request};
 use crate::agent::Decision;
 use crate::config::AllowLists;
 use crate::discord::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
-use crate::dispatch::{AnswerRefusal, Dispatcher, Person};
-use crate::event::{Lane, NewEvent, Sequence};
+use crate::dispatch::{Accepted, AnswerRefusal, Dispatcher, Person};
+use crate::event::{Lane, NewEvent};
 use crate::workspace::DiscordNotes;
 
 /// How often last-seen ids are written; at most this much is looked at again after a crash.
@@ -51,7 +51,7 @@ struct Counter {
 
 #[async_trait]
 impl Intake for Counter {
-    fn submit(&self, event: NewEvent) -> Result<Sequence, String> {
+    fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
         self.dispatcher.submit(event).map_err(|refusal| refusal.to_string())
     }
 

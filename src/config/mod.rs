@@ -6,9 +6,11 @@ mod reader;
 mod runs;
 mod variables;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use secrecy::SecretString;
 
 use self::reader::Reader;
@@ -23,6 +25,26 @@ pub enum BusyPolicy {
     Reject,
     /// It waits.
     Queue,
+}
+
+/// A piece of the line below an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FooterPart {
+    /// Who answered.
+    Backend,
+    /// With which model.
+    Model,
+    /// How long it took.
+    Time,
+    /// In and out.
+    Tokens,
+    /// As the agent says.
+    Cost,
+}
+
+impl FooterPart {
+    const WORDS: [(&str, Self); 5] =
+        [("backend", Self::Backend), ("model", Self::Model), ("time", Self::Time), ("tokens", Self::Tokens), ("cost", Self::Cost)];
 }
 
 /// How logs are written.
@@ -149,6 +171,26 @@ pub struct Config {
     pub allowed: AllowLists,
     /// Users and roles that may answer every question of an agent, by id.
     pub approvers: Vec<u64>,
+    /// Users with the rights of the application's owner, by id.
+    pub owners: Vec<u64>,
+    /// Of one user; none: no limit.
+    pub user_prompts_per_minute: Option<u32>,
+    /// Where what nobody asked for goes.
+    pub output_channel: Option<u64>,
+    /// Files with a prompt.
+    pub attachments_max: usize,
+    /// Largest of them, bytes.
+    pub attachment_limit: u64,
+    /// Characters above which an answer becomes a file.
+    pub long_answer: Option<usize>,
+    /// In this order.
+    pub footer: Vec<FooterPart>,
+    /// Of cron jobs and active hours that name none.
+    pub time_zone: TimeZone,
+    /// Where webhooks are taken.
+    pub webhooks_address: Option<SocketAddr>,
+    /// Where the state is told.
+    pub status_address: Option<SocketAddr>,
     /// Further command name.
     pub command_alias: Option<String>,
     /// Without a trailing slash.
@@ -233,6 +275,16 @@ impl Config {
                 guilds: read.ids("ALLOWED_GUILDS"),
             },
             approvers: read.ids("APPROVERS"),
+            owners: read.ids("OWNERS"),
+            user_prompts_per_minute: Some(read.number("USER_PROMPTS_PER_MINUTE", 0, 10_000) as u32).filter(|most| *most > 0),
+            output_channel: read.id("OUTPUT_CHANNEL_ID"),
+            attachments_max: read.number("ATTACHMENTS_MAX", 0, 10) as usize,
+            attachment_limit: read.number("ATTACHMENT_LIMIT_BYTES", 0, 100 << 20),
+            long_answer: Some(read.number("LONG_ANSWER_CHARS", 0, 1 << 30) as usize).filter(|chars| *chars > 0),
+            footer: read.some_of("FOOTER", &FooterPart::WORDS),
+            time_zone: read.time_zone("TIME_ZONE"),
+            webhooks_address: read.socket("WEBHOOKS_ADDRESS"),
+            status_address: read.socket("STATUS_ADDRESS"),
             discord_api_base: read.address("DISCORD_API_BASE"),
             log_format: read.one_of("LOG_FORMAT", &[("auto", LogFormat::Auto), ("human", LogFormat::Human), ("json", LogFormat::Json)]),
             log_level: read.text("LOG_LEVEL"),
@@ -296,9 +348,13 @@ mod tests {
             ("BACKEND_MODEL", "--oops"),
             ("AGENT_ENV", "DISCORD_BOT_TOKEN"),
             ("BACKEND_RUN", "claude=twice"),
+            ("TIME_ZONE", "Europe/Nowhere"),
+            ("STATUS_ADDRESS", "localhost"),
+            ("FOOTER", "backend,weather"),
+            ("OUTPUT_CHANNEL_ID", "1,2"),
         ])
         .expect_err("faults");
-        assert_eq!(faults.len(), 9, "{faults:#?}");
+        assert_eq!(faults.len(), 13, "{faults:#?}");
         assert!(faults.iter().any(|fault| fault.contains("`acceptEdits`")), "choices are listed: {faults:#?}");
     }
 

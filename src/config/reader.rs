@@ -1,7 +1,10 @@
 //! Reading single values, collecting what is wrong with them.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use jiff::tz::TimeZone;
 
 use super::{Runs, VARIABLES};
 
@@ -91,6 +94,45 @@ impl Reader<'_> {
             }
         }
         ids
+    }
+
+    pub(super) fn id(&mut self, name: &str) -> Option<u64> {
+        let ids = self.ids(name);
+        if ids.len() > 1 {
+            self.faults.push(format!("{name} must be one Discord id"));
+        }
+        ids.first().copied()
+    }
+
+    /// Some of the choices, in the order named.
+    pub(super) fn some_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Vec<T> {
+        let mut found = Vec::new();
+        for item in self.list(name) {
+            if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == item) {
+                found.push(*value);
+            } else {
+                let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
+                self.faults.push(format!("{name}: {item:?} must be one of {}", names.join(", ")));
+            }
+        }
+        found
+    }
+
+    pub(super) fn time_zone(&mut self, name: &str) -> TimeZone {
+        let text = self.text(name);
+        TimeZone::get(&text).unwrap_or_else(|_| {
+            self.faults.push(format!("{name} {text:?} is no time zone of the IANA database, such as `Europe/Berlin` or `UTC`"));
+            TimeZone::UTC
+        })
+    }
+
+    pub(super) fn socket(&mut self, name: &str) -> Option<SocketAddr> {
+        let text = self.optional(name)?;
+        let address = text.trim().parse();
+        if address.is_err() {
+            self.faults.push(format!("{name} {text:?} must be an address and a port, such as `127.0.0.1:8787`"));
+        }
+        address.ok()
     }
 
     pub(super) fn address(&mut self, name: &str) -> String {

@@ -248,7 +248,7 @@ impl Session<'_> {
 
 fn event(text: &str) -> NewEvent {
     let (kind, lane, origin) = (EventKind::Message, Lane::Console, Origin::Console);
-    NewEvent { kind, lane, origin, author: None, asker: None, prompt: text.to_owned() }
+    NewEvent::new(kind, lane, origin, text)
 }
 
 /// Lines of stdin, read on a thread of their own: a blocked read must not hold the program's end up.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::agent::Decision;
-use crate::dispatch::{AnswerRefusal, Person};
-use crate::event::{Lane, NewEvent, Sequence};
+use crate::dispatch::{Accepted, AnswerRefusal, Person};
+use crate::event::{Lane, NewEvent};
 
 /// Where prompts go. Called in the order of arrival, never from two threads at once; must not block for long.
 #[async_trait]
@@ -15,7 +15,7 @@ pub trait Intake: Send + Sync {
     ///
     /// # Errors
     /// Why it is not taken, in words for the user: busy, queue full, shutting down.
-    fn submit(&self, event: NewEvent) -> Result<Sequence, String>;
+    fn submit(&self, event: NewEvent) -> Result<Accepted, String>;
 
     /// Stops the running turn of a lane and forgets what waits there; false when there was nothing. May be called while
     /// another call is under way.

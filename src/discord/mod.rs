@@ -58,6 +58,8 @@ pub struct Options {
     pub api_base: String,
     /// Second name of `/ask` and, with `-reset`, of `/reset`.
     pub command_alias: Option<String>,
+    /// Where what nobody asked for goes.
+    pub output_channel: Option<u64>,
     /// Applied to everything that is sent.
     pub redactor: Redactor,
     /// Time limits.
@@ -74,6 +76,7 @@ impl Options {
             token: config.discord_bot_token.clone().ok_or(StartError::NoToken)?,
             api_base: config.discord_api_base.clone(),
             command_alias: config.command_alias.clone(),
+            output_channel: config.output_channel,
             redactor,
             windows: Windows::default(),
         })

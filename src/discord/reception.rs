@@ -115,13 +115,13 @@ impl Reception {
             Some(HINT.to_owned())
         } else {
             let author = mention::one_line(member.nick.as_deref().unwrap_or(message.author.shown()), 64);
+            let origin = Origin::Message { channel: message.channel_id, message: message.id };
             self.submit(NewEvent {
-                kind: EventKind::Message,
-                lane: Lane::Channel(message.channel_id),
-                origin: Origin::Message { channel: message.channel_id, message: message.id },
                 author: Some(author),
                 asker: Some(message.author.id),
-                prompt,
+                parent,
+                key: Some(format!("discord:{}", message.id)),
+                ..NewEvent::new(EventKind::Message, Lane::Channel(message.channel_id), origin, prompt)
             })
         };
         self.desk.seen.saw(message.channel_id, message.id);
@@ -267,13 +267,13 @@ impl Reception {
 
 /// What somebody wrote behind a command, as an event.
 fn asked(slash: &Slash) -> NewEvent {
+    let origin = Origin::Interaction { channel: slash.channel, interaction: slash.interaction };
     NewEvent {
-        kind: EventKind::Message,
-        lane: Lane::Channel(slash.channel),
-        origin: Origin::Interaction { channel: slash.channel, interaction: slash.interaction },
         author: Some(mention::one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64)),
         asker: Some(slash.user.id),
-        prompt: slash.prompt.trim().to_owned(),
+        parent: slash.parent,
+        key: Some(format!("discord:{}", slash.interaction)),
+        ..NewEvent::new(EventKind::Message, Lane::Channel(slash.channel), origin, slash.prompt.trim())
     }
 }
 

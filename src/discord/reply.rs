@@ -41,8 +41,10 @@ impl Outlet for Discord {
             (Origin::Interaction { channel, interaction }, _) => {
                 Some(Place { channel: *channel, reply_to: None, door: self.inner.interactions.take(*interaction) })
             }
-            (_, Lane::Channel(channel)) => Some(Place { channel: *channel, reply_to: None, door: None }),
-            _ => None,
+            (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => {
+                Some(Place { channel: *channel, reply_to: None, door: None })
+            }
+            _ => self.inner.options.output_channel.map(|channel| Place { channel, reply_to: None, door: None }),
         };
         match place {
             Some(place) => Box::new(ChannelReply::begin(&self.inner, place)),

@@ -14,7 +14,7 @@ use super::veil::Veil;
 use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed_for};
-use crate::event::{Event, EventKind, Origin};
+use crate::event::{Event, EventKind, NewEvent, Origin};
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
 use crate::workspace::{Binding, LaneSettings, SessionId};
@@ -241,17 +241,8 @@ impl Inner {
 pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::UnboundedReceiver<Unasked>) {
     while let Some(Unasked { lane, backend, text, usage }) = said.recv().await {
         let Some(inner) = inner.upgrade() else { return };
-        let (kind, origin) = (EventKind::Hook, Origin::Internal);
-        let event = Event {
-            sequence: 0,
-            accepted_ms: jiff::Timestamp::now().as_millisecond(),
-            kind,
-            lane,
-            origin,
-            author: None,
-            asker: None,
-            prompt: String::new(),
-        };
+        let now_ms = jiff::Timestamp::now().as_millisecond();
+        let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "").accepted(0, now_ms);
         let (text, notices) = inner.remember(text, Vec::new()).await;
         let answer = Answer { text, failure: None, notices, backend, detail: None, usage, took: Duration::ZERO };
         if let Err(error) = inner.parts.outlet.open(&event).finish(answer.cleaned(&inner.parts.redactor)).await {

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 pub use choices::{Choices, Effective, effective};
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
-pub use reply::{Answer, DeliveryError, Outlet, Reply, Unseen};
+pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Unseen};
 pub use settings::Setting;
 pub use steering::Steered;
 pub use wording::Refusal;
@@ -60,6 +60,31 @@ pub struct Parts {
     pub recorder: Recorder,
     /// What keeps secrets out of answers.
     pub redactor: Redactor,
+}
+
+/// What becomes of an event that was taken.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its place in the order of acceptance.
+    pub sequence: Sequence,
+    /// How many events of its lane come before it, the running one included.
+    pub ahead: usize,
+}
+
+impl Accepted {
+    /// Makes one of an event that needs no keeping.
+    #[must_use]
+    pub fn unkept(sequence: Sequence, ahead: usize) -> Self {
+        Self { sequence, ahead }
+    }
+
+    /// Waits until the event outlives the program.
+    ///
+    /// # Errors
+    /// [`Refusal::NotSaved`]: it was taken back; whoever asked is told by the outlet.
+    pub async fn safe(self) -> Result<Sequence, Refusal> {
+        Ok(self.sequence)
+    }
 }
 
 /// Accepts events and sees each through. Cheap to clone.
@@ -112,7 +137,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// [`Refusal`], in words for the person who asked; nothing was kept.
-    pub fn submit(&self, event: NewEvent) -> Result<Sequence, Refusal> {
+    pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
         let (lane, kind, limit) = (event.lane.clone(), event.kind, self.inner.parts.choices.prompt_limit);
         let refused = |refusal: Refusal| {
             tracing::warn!(%lane, ?kind, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
@@ -125,8 +150,9 @@ impl Dispatcher {
         match accepted {
             Ok(event) => {
                 tracing::debug!(event = event.sequence, %lane, ?kind, "event accepted");
+                let ahead = lock(&self.inner.queue).position(event.sequence).unwrap_or(0);
                 self.pump();
-                Ok(event.sequence)
+                Ok(Accepted::unkept(event.sequence, ahead))
             }
             Err(rejection) => refused(rejection.into()),
         }

@@ -6,14 +6,54 @@ use async_trait::async_trait;
 
 use super::question::{OpenQuestion, Settlement};
 use crate::agent::{EventKind, Usage};
-use crate::event::Event;
+use crate::event::{Attached, Event};
 use crate::fold::Transcript;
 use crate::redact::Redactor;
 
 /// Where answers go.
+#[async_trait]
 pub trait Outlet: Send + Sync {
     /// An event's turn begins. Called once an event, on an async worker; must not block.
     fn open(&self, event: &Event) -> Box<dyn Reply>;
+
+    /// Fetches a file that came with a prompt.
+    ///
+    /// # Errors
+    /// Why there is none, in words for the person who sent it; also when it is larger than `limit` bytes.
+    async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+        let _ = limit;
+        Err(format!("{:?} cannot be fetched here", attached.name))
+    }
+
+    /// Tells people something beside any answer.
+    ///
+    /// # Errors
+    /// [`DeliveryError`] when nobody will see it; the outlet has logged the details.
+    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
+        Err(DeliveryError(format!("there is no place for notices: {}", notice.text)))
+    }
+}
+
+/// Something people are told beside any answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Where; none: the operator's output channel.
+    pub channel: Option<u64>,
+    /// The message it is about.
+    pub about: Option<u64>,
+    /// Without secrets, at most 1,900 characters.
+    pub text: String,
+    /// A button below it.
+    pub offer: Option<Offer>,
+}
+
+/// A button that brings an event back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Which event: comes back with the press. At most 64 letters, digits and `-`.
+    pub id: String,
+    /// What the button says.
+    pub label: String,
 }
 
 /// The answer to one event while it takes shape.

@@ -24,6 +24,12 @@ pub enum Refusal {
     /// The gateway is stopping.
     #[error("I am restarting. Please try again in a minute. (shutting down)")]
     ShuttingDown,
+    /// An event with the same key was taken before.
+    #[error("I have this already. (duplicate)")]
+    Known,
+    /// It could not be kept safe, so it was not taken.
+    #[error("This could not be saved, so it was not taken. Please try again later. (storage)")]
+    NotSaved,
     /// The prompt is too long.
     #[error("That is too long: {bytes} bytes, at most {limit} are taken. (prompt too long)")]
     TooLong {

@@ -9,7 +9,7 @@ use super::*;
 use crate::event::Origin;
 
 fn event(kind: EventKind, lane: u64) -> NewEvent {
-    NewEvent { kind, lane: Lane::Channel(lane), origin: Origin::Internal, author: None, asker: None, prompt: String::new() }
+    NewEvent::new(kind, Lane::Channel(lane), Origin::Internal { channel: None }, "")
 }
 
 fn message(lane: u64) -> NewEvent {

@@ -290,7 +290,7 @@ async fn a_question_whose_channel_nobody_has_is_dismissed() {
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
     let mut event = bot.event(&local, "go").await;
-    (event.lane, event.origin) = (Lane::Heartbeat("tidy".to_owned()), Origin::Internal);
+    (event.lane, event.origin) = (Lane::Heartbeat("tidy".to_owned()), Origin::Internal { channel: None });
     let mut turn = Turn::of(&bot, &event);
     assert!(turn.ask(&permission(None)).load(Ordering::SeqCst));
     assert!(turn.finish(answer("so")).await.is_err());

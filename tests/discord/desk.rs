@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
 use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Posted, Seen, StartError, Windows};
-use aetheel::dispatch::{Answer, AnswerRefusal, OpenQuestion, Outlet, Person, Reply, Settlement, Unseen};
-use aetheel::event::{Event, Lane, NewEvent, Sequence};
+use aetheel::dispatch::{Accepted, Answer, AnswerRefusal, OpenQuestion, Outlet, Person, Reply, Settlement, Unseen};
+use aetheel::event::{Event, Lane, NewEvent};
 use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
 
@@ -52,14 +52,14 @@ impl Office {
 
 #[async_trait::async_trait]
 impl Intake for Office {
-    fn submit(&self, event: NewEvent) -> Result<Sequence, String> {
+    fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
         let _free = self.unblocked.wait_while(self.blocked.lock().unwrap(), |blocked| *blocked).unwrap();
         if let Some(text) = self.refusal.lock().unwrap().clone() {
             return Err(text);
         }
         let mut events = self.events.lock().unwrap();
         events.push(event);
-        Ok(events.len() as Sequence)
+        Ok(Accepted::unkept(events.len() as u64, 0))
     }
 
     fn stop(&self, lane: &Lane) -> bool {
@@ -137,6 +137,7 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
         token: TOKEN.to_owned().into(),
         api_base: local.url().to_owned(),
         command_alias: Some("claude".to_owned()),
+        output_channel: None,
         redactor: Redactor::default(),
         windows,
     }
@@ -179,8 +180,8 @@ impl Bot {
     pub async fn event(&self, local: &LocalDiscord, prompt: &str) -> Event {
         let office = &self.office;
         let find = |_: &LocalDiscord| office.events.lock().unwrap().iter().find(|event| event.prompt == prompt).cloned();
-        let NewEvent { kind, lane, origin, author, asker, prompt } = local.wait_for(&format!("the prompt {prompt:?}"), find).await;
-        Event { sequence: 1, accepted_ms: 0, kind, lane, origin, author, asker, prompt }
+        let event: NewEvent = local.wait_for(&format!("the prompt {prompt:?}"), find).await;
+        event.accepted(1, 0)
     }
 }
 

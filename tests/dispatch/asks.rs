@@ -144,9 +144,7 @@ async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
 async fn what_nobody_asked_for_is_for_the_owner_and_approvers_and_the_terminal_has_its_own() {
     let desk = Desk::new(obedient(), wishes()).await;
     let submit = |lane, prompt: &str| {
-        let event =
-            NewEvent { kind: Asked::Heartbeat, lane, origin: Origin::Internal, author: None, asker: None, prompt: prompt.to_owned() };
-        desk.dispatcher.submit(event).unwrap();
+        desk.dispatcher.submit(NewEvent::new(Asked::Heartbeat, lane, Origin::Internal { channel: None }, prompt)).unwrap();
     };
     submit(Lane::Heartbeat("tidy".to_owned()), "ls");
     let question = desk.collected.questions(1).await.remove(0);

@@ -360,7 +360,7 @@ impl Desk {
     }
 
     pub fn ask(&self, channel: u64, prompt: &str) -> u64 {
-        self.dispatcher.submit(message(channel, prompt)).unwrap()
+        self.dispatcher.submit(message(channel, prompt)).unwrap().sequence
     }
 }
 
@@ -419,5 +419,5 @@ pub fn host(folder: &Path) -> Host {
 
 pub fn message(channel: u64, prompt: &str) -> NewEvent {
     let origin = Origin::Message { channel, message: 1 };
-    NewEvent { kind: Asked::Message, lane: Lane::Channel(channel), origin, author: None, asker: None, prompt: prompt.to_owned() }
+    NewEvent::new(Asked::Message, Lane::Channel(channel), origin, prompt)
 }
