@@ -213,6 +213,8 @@ impl Ground {
             max_turns: self.config.backend_max_turns,
             project_roots: self.config.project_roots.clone(),
             prompt_limit: self.config.limits.prompt,
+            attachments_max: self.config.attachments_max,
+            attachment_limit: self.config.attachment_limit,
             approvers: self.config.approvers.clone(),
         }
     }

@@ -12,6 +12,7 @@ use super::rest::{Patience, RestError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Ask,
+    New,
     Reset,
     Stop,
     Steer,
@@ -21,6 +22,7 @@ pub(super) enum Verb {
 pub(super) fn verb(name: &str, alias: Option<&str>) -> Option<Verb> {
     match (name, alias) {
         ("ask", _) => Some(Verb::Ask),
+        ("new", _) => Some(Verb::New),
         ("reset", _) => Some(Verb::Reset),
         ("stop", _) => Some(Verb::Stop),
         ("steer", _) => Some(Verb::Steer),
@@ -55,12 +57,15 @@ fn wanted(alias: Option<&str>) -> Vec<Value> {
             {"type": 3, "name": "prompt", "description": "What the agent should do", "required": true},
         ]})
     };
+    let new = json!({"type": 1, "name": "new", "description": "Begin a new conversation in a thread of its own", "options": [
+        {"type": 3, "name": "prompt", "description": "What the agent should do there", "required": true},
+    ]});
     let plain = |name: &str, description: &str| json!({"type": 1, "name": name, "description": description, "options": []});
     let reset = "Forget this channel's conversation and begin a new one";
     let steer = json!({"type": 1, "name": "steer", "description": "Tell the agent something while it works in this channel", "options": [
         {"type": 3, "name": "message", "description": "What it should know", "required": true},
     ]});
-    let mut commands = vec![ask("ask"), plain("reset", reset), plain("stop", "Stop what the agent is doing in this channel"), steer];
+    let mut commands = vec![ask("ask"), new, plain("reset", reset), plain("stop", "Stop what the agent is doing in this channel"), steer];
     if let Some(alias) = alias {
         commands.extend([ask(alias), plain(&format!("{alias}-reset"), reset)]);
     }

@@ -19,8 +19,9 @@ use super::intake::{Asker, Desk};
 use super::interactions::Interactions;
 use super::mention::{self, Name};
 use super::rest::Patience;
-use super::wire::{Channel, Message, Slash, id_from};
-use crate::event::{EventKind, Lane, NewEvent, Origin};
+use super::waiting::Waiting;
+use super::wire::{Channel, Edit, Message, Slash, id_from};
+use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
 
 /// Message ids remembered, so that none is answered twice.
 const IDS_KEPT: usize = 4_096;
@@ -38,7 +39,7 @@ const REFUSAL_EVERY: Duration = Duration::from_secs(10);
 const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
 
 const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
-const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
+pub(super) const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
 
 /// Something that came from the gateway.
 pub(super) enum Arrival {
@@ -46,6 +47,10 @@ pub(super) enum Arrival {
     LoggedIn { user: String, guilds: usize },
     /// A message, with readable names of what it mentions, and the parent where it is known to be in a thread.
     Message { message: Box<Message>, names: Vec<Name>, parent: Parent },
+    /// A message was edited by its author.
+    Edited(Box<Edit>, Vec<Name>),
+    /// Messages of a channel were deleted.
+    Deleted(u64, Vec<u64>),
     /// An acknowledged slash command.
     Slash(Box<Slash>, Verb),
 }
@@ -64,6 +69,7 @@ pub(super) struct Reception {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) interactions: Arc<Interactions>,
+    pub(super) waiting: Arc<Waiting>,
     pub(super) desk: Desk,
     pub(super) closing: Arc<AtomicBool>,
     /// For sending answers of our own.
@@ -83,13 +89,15 @@ impl Reception {
                     self.catch_up().await;
                 }
                 Arrival::Message { message, names, parent } => self.message(&message, &names, parent).await,
+                Arrival::Edited(edit, names) => self.edited(&edit, &names),
+                Arrival::Deleted(channel, messages) => self.deleted(channel, &messages),
                 Arrival::Slash(slash, verb) => self.slash(&slash, verb).await,
             }
         }
     }
 
     async fn message(&mut self, message: &Message, names: &[Name], parent: Parent) {
-        if !self.is_for_us(message) || !self.recent.is_new(message.id) {
+        if !self.is_for_us(message, parent).await || !self.recent.is_new(message.id) {
             return;
         }
         let parent = match (parent, message.guild_id) {
@@ -110,8 +118,11 @@ impl Reception {
             self.identity.log_refusal(&asker, &why);
             return;
         }
+        if let Some(parent) = parent {
+            self.desk.intake.learn(message.channel_id, parent);
+        }
         let prompt = mention::prompt(&message.content, self.identity.id, names);
-        let refusal = if prompt.is_empty() {
+        let refusal = if prompt.is_empty() && message.attachments.is_empty() {
             Some(HINT.to_owned())
         } else {
             let author = mention::one_line(member.nick.as_deref().unwrap_or(message.author.shown()), 64);
@@ -120,7 +131,8 @@ impl Reception {
                 author: Some(author),
                 asker: Some(message.author.id),
                 parent,
-                key: Some(format!("discord:{}", message.id)),
+                attached: message.attachments.iter().cloned().map(Attached::from).collect(),
+                key: Some(key(message.id)),
                 ..NewEvent::new(EventKind::Message, Lane::Channel(message.channel_id), origin, prompt)
             })
         };
@@ -136,8 +148,9 @@ impl Reception {
         }
         let lane = Lane::Channel(slash.channel);
         let text = match verb {
-            Verb::Ask | Verb::Steer if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
+            Verb::Ask | Verb::New | Verb::Steer if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
             Verb::Steer => return self.steer(slash.clone()),
+            Verb::New => return self.open_thread(slash.clone()),
             Verb::Ask => self.submit(asked(slash)),
             Verb::Reset => Some(match self.desk.intake.reset(&lane).await {
                 Ok(true) => "Done: your next prompt begins a new conversation.".to_owned(),
@@ -168,22 +181,41 @@ impl Reception {
         if self.closing.load(Ordering::SeqCst) {
             return Some(CLOSING.to_owned());
         }
-        self.desk.intake.submit(event).err()
+        let origin = event.origin.clone();
+        let (Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. }) = origin else {
+            return self.desk.intake.submit(event).err();
+        };
+        self.waiting.expect(id);
+        match (self.desk.intake.submit(event), origin) {
+            (Ok(accepted), Origin::Message { channel, message }) if accepted.ahead > 0 => {
+                self.waiting.number(&self.api, channel, message, accepted.ahead);
+                None
+            }
+            (Ok(accepted), Origin::Interaction { .. }) if accepted.ahead > 0 => {
+                if let Some(door) = self.interactions.peek(id) {
+                    self.waiting.line(&self.api, self.identity.application, door, accepted.ahead);
+                }
+                None
+            }
+            (taken, _) => {
+                self.waiting.forget(id);
+                taken.err()
+            }
+        }
     }
 
-    /// A person's message to the bot: in private, naming it, or answering it.
-    fn is_for_us(&self, message: &Message) -> bool {
+    /// A person's message to the bot: in private, naming it, answering it, or in a thread of its own.
+    async fn is_for_us(&mut self, message: &Message, parent: Parent) -> bool {
         let me = self.identity.id;
         let person = !message.author.bot && message.webhook_id.is_none() && message.author.id != me;
-        person
-            && matches!(message.kind, 0 | 19)
-            && (message.guild_id.is_none()
-                || message.mentions.iter().any(|user| user.id == me)
-                || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me))
+        let addressed = message.guild_id.is_none()
+            || message.mentions.iter().any(|user| user.id == me)
+            || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me);
+        person && matches!(message.kind, 0 | 19) && (addressed || self.belongs_to_us(message, parent).await)
     }
 
     /// Tells why a message was not taken; soon after the last time in that channel, only by a mark on the message.
-    fn tell(&mut self, channel: u64, message: u64, text: String) {
+    pub(super) fn tell(&mut self, channel: u64, message: u64, text: String) {
         let now = Instant::now();
         self.told.retain(|_, at| now.duration_since(*at) < REFUSAL_EVERY);
         let (api, patience) = (self.api.clone(), self.patience);
@@ -203,7 +235,7 @@ impl Reception {
         });
     }
 
-    async fn channel(&mut self, channel: u64) -> Option<Channel> {
+    pub(super) async fn channel(&mut self, channel: u64) -> Option<Channel> {
         if let Some(known) = self.channels.get(&channel) {
             return Some(known.clone());
         }
@@ -244,7 +276,7 @@ impl Reception {
         for mut message in missed {
             let Some(channel) = self.channel(message.channel_id).await else { continue };
             message.guild_id = channel.guild_id;
-            if !self.is_for_us(&message) {
+            if !self.is_for_us(&message, Parent::Known(channel.thread_parent())).await {
                 continue;
             }
             let count = counts.entry(message.channel_id).or_default();
@@ -272,9 +304,14 @@ fn asked(slash: &Slash) -> NewEvent {
         author: Some(mention::one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64)),
         asker: Some(slash.user.id),
         parent: slash.parent,
-        key: Some(format!("discord:{}", slash.interaction)),
+        key: Some(key(slash.interaction)),
         ..NewEvent::new(EventKind::Message, Lane::Channel(slash.channel), origin, slash.prompt.trim())
     }
+}
+
+/// What is the same for a message or interaction that is told twice.
+pub(super) fn key(id: u64) -> String {
+    format!("discord:{id}")
 }
 
 /// What `/stop` says.

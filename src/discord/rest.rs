@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -49,6 +50,20 @@ pub(super) struct Call {
     pub(super) by_interaction: bool,
 }
 
+/// A file that goes with a request.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Upload {
+    fn form(&self, body: &Value) -> Form {
+        let file = Part::bytes(self.bytes.clone()).file_name(self.name.clone());
+        Form::new().text("payload_json", body.to_string()).part("files[0]", file)
+    }
+}
+
 /// Why a request failed for good.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum RestError {
@@ -75,6 +90,11 @@ impl RestError {
     /// The bot may not do this here, or cannot see the place.
     pub(super) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused { status: 403 | 404, .. })
+    }
+
+    /// The thread is archived or locked.
+    pub(super) fn is_archived(&self) -> bool {
+        matches!(self, Self::Refused { code: 50_083 | 160_005, .. })
     }
 
     /// Asking again later could help.
@@ -133,6 +153,15 @@ impl Rest {
     /// Sends a request until it succeeds, is refused, or patience ends. Requests of one bucket go out one after the
     /// other, in the order of the calls. Dropping the future may leave the request done or undone.
     pub(super) async fn send(&self, call: &Call, patience: Patience) -> Result<Value, RestError> {
+        self.send_with(call, None, patience).await
+    }
+
+    /// Sends a request with a file, like [`Rest::send`].
+    pub(super) async fn send_file(&self, call: &Call, file: &Upload, patience: Patience) -> Result<Value, RestError> {
+        self.send_with(call, Some(file), patience).await
+    }
+
+    async fn send_with(&self, call: &Call, file: Option<&Upload>, patience: Patience) -> Result<Value, RestError> {
         let lane = call.bucket.map(|bucket| self.lane(bucket));
         let _turn = match &lane {
             Some(lane) => Some(lane.lock().await),
@@ -142,7 +171,7 @@ impl Rest {
         let mut pause = Duration::from_millis(250);
         loop {
             self.wait_for_limits(call, began, patience).await?;
-            let last = match self.attempt(call, patience.attempt).await {
+            let last = match self.attempt(call, file, patience.attempt).await {
                 Attempt::Done(value) => return Ok(value),
                 Attempt::Failed(error) => return Err(error),
                 Attempt::Limited => continue,
@@ -184,14 +213,16 @@ impl Rest {
         }
     }
 
-    async fn attempt(&self, call: &Call, limit: Duration) -> Attempt {
+    async fn attempt(&self, call: &Call, file: Option<&Upload>, limit: Duration) -> Attempt {
         let mut request = self
             .http
             .request(call.method.clone(), format!("{}{}", self.shared.base, call.path))
             .timeout(limit)
             .header(header::AUTHORIZATION, format!("Bot {}", self.shared.token.expose_secret()));
-        if let Some(body) = &call.body {
-            request = request.json(body);
+        match (&call.body, file) {
+            (Some(body), Some(file)) => request = request.multipart(file.form(body)),
+            (Some(body), None) => request = request.json(body),
+            (None, _) => {}
         }
         let response = match request.send().await {
             Ok(response) => response,

@@ -30,6 +30,10 @@ pub struct Choices {
     pub project_roots: Vec<PathBuf>,
     /// Bytes of a prompt.
     pub prompt_limit: usize,
+    /// Files with a prompt.
+    pub attachments_max: usize,
+    /// Bytes of each.
+    pub attachment_limit: u64,
     /// Discord users and roles that may answer every question.
     pub approvers: Vec<u64>,
 }
@@ -57,6 +61,7 @@ pub(super) mod names {
     pub const EFFORT: &str = "effort";
     pub const SAFETY: &str = "safety";
     pub const MODE: &str = "mode";
+    pub const ALL: [&str; 4] = [MODEL, EFFORT, SAFETY, MODE];
 }
 
 /// Works out what is in force: `own` is what people chose for the lane and backend, `lane` what the operator wrote about
@@ -147,6 +152,8 @@ mod tests {
             max_turns: 25,
             project_roots: vec![],
             prompt_limit: 1,
+            attachments_max: 1,
+            attachment_limit: 1,
             approvers: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@
 //! answer through the [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
 //! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
 
+mod attachments;
 mod choices;
 mod event;
 mod question;
@@ -12,7 +13,10 @@ mod reply;
 mod settings;
 mod stage;
 mod steering;
+mod threads;
+mod tray;
 mod veil;
+mod withdraw;
 mod wording;
 
 use std::collections::{HashMap, HashSet};
@@ -100,6 +104,8 @@ struct Inner {
     /// How to reach the turn of a lane.
     running: Mutex<HashMap<Lane, Running>>,
     questions: Arc<Questions>,
+    /// The channels of threads.
+    parents: Mutex<HashMap<u64, u64>>,
     tasks: TaskTracker,
     /// What was wrong with the files when they were last read.
     warned: Mutex<Vec<String>>,
@@ -123,6 +129,7 @@ impl Dispatcher {
             queue,
             running: Mutex::default(),
             questions,
+            parents: Mutex::default(),
             tasks: TaskTracker::new(),
             warned: Mutex::default(),
             told: Mutex::default(),
@@ -145,6 +152,9 @@ impl Dispatcher {
         };
         if event.prompt.len() > limit {
             return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
+        }
+        if let Err(refusal) = attachments::announced(&event.attached, &self.inner.parts.choices) {
+            return refused(refusal);
         }
         let accepted = lock(&self.inner.queue).accept(event, jiff::Timestamp::now().as_millisecond());
         match accepted {
@@ -293,6 +303,7 @@ impl Inner {
             failure: Some(why.to_owned()),
             notices: Vec::new(),
             backend: self.parts.choices.backend.clone(),
+            model: None,
             detail: None,
             usage: None,
             took: Duration::ZERO,

@@ -384,6 +384,8 @@ pub async fn parts(
             effort: None,
             project_roots: vec![],
             prompt_limit: 256 << 10,
+            attachments_max: 10,
+            attachment_limit: 10 << 20,
             approvers: vec![],
         },
         limits,

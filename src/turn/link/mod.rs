@@ -19,7 +19,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use super::recording::Recording;
-use super::{Backend, Generation, GuestFailure, Host, Launcher};
+use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher};
 use crate::agent::{
     Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone,
     TurnRef, Usage,
@@ -52,6 +52,8 @@ pub(super) struct Begin {
     pub(super) event: u64,
     pub(super) lane: Lane,
     pub(super) start: StartTurn,
+    /// The bytes of its files.
+    pub(super) blobs: Vec<Blob>,
     pub(super) reports: mpsc::UnboundedSender<Report>,
 }
 

@@ -8,7 +8,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::closing::Leaving;
-use super::files::{Files, Secrets};
+use super::files::{Files, Stock};
 use super::processes::{Running, next_event};
 use super::{Begin, Parts, Report, Request, State};
 use crate::agent::descriptor::Sharing;
@@ -52,7 +52,7 @@ pub(super) struct Task {
     pub(super) processes: BTreeMap<ProcKey, Running>,
     pub(super) spawns: u32,
     pub(super) files: Files,
-    pub(super) secrets: Secrets,
+    pub(super) stock: Stock,
     pub(super) timers: BTreeMap<u32, Instant>,
     pub(super) net: JoinSet<()>,
     pub(super) inbox: mpsc::Sender<Input>,
@@ -119,7 +119,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         processes: BTreeMap::new(),
         spawns: 0,
         files: Files::default(),
-        secrets: Secrets::default(),
+        stock: Stock::default(),
         timers: BTreeMap::new(),
         net: JoinSet::new(),
         inbox,
@@ -242,7 +242,7 @@ impl Task {
     }
 
     fn begin(&mut self, begin: Begin) {
-        let Begin { id, event, lane, start, reports } = begin;
+        let Begin { id, event, lane, start, blobs, reports } = begin;
         if self.is_ending() {
             let _ = reports.send(Report::Refused);
             return;
@@ -251,6 +251,11 @@ impl Task {
         // It is taken: from here on its own clocks count.
         let _ = reports.send(Report::Heard);
         self.recording.host(What::Turn { turn: id.clone(), event, lane: lane.to_string(), session: turn.session, key: turn.turn });
+        for blob in &blobs {
+            // The bytes themselves are people's, and large.
+            self.recording.host(What::Host(format!("blob {}: {} bytes, sha256 {}", blob.key, blob.bytes.len(), blob.digest())));
+        }
+        self.stock.keep(turn.turn, blobs);
         self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
         self.turns.insert(turn.turn, Open { turn, id, reports, done: false });
         self.state.set_turns(self.turns.len());
@@ -263,6 +268,7 @@ impl Task {
         let Some(open) = self.turns.remove(&turn.turn) else { return };
         self.recording.host(What::Ending { turn: open.id, how: ending });
         self.asks.retain(|_, asked_in| *asked_in != turn.turn);
+        self.stock.let_go(turn.turn);
         if open.done {
             self.rest();
         } else if self.turns.is_empty() {
