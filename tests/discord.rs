@@ -3,6 +3,8 @@
 mod answers;
 mod asks;
 mod connection;
+mod conversations;
 mod desk;
+mod files;
 mod prompts;
 mod refusals;

@@ -11,6 +11,7 @@ mod questions;
 mod refusals;
 mod reload;
 mod secrets;
+mod talking;
 mod terminal;
 
 use crate::support::discord::{LocalDiscord, TOKEN};

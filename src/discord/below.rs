@@ -33,7 +33,8 @@ fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
     if answer.failure.is_some() {
         return None;
     }
-    let tokens = |usage: &Usage| (usage.input > 0 || usage.output > 0).then(|| format!("{} in, {} out", count(usage.input), count(usage.output)));
+    let tokens =
+        |usage: &Usage| (usage.input > 0 || usage.output > 0).then(|| format!("{} in, {} out", count(usage.input), count(usage.output)));
     let told: Vec<String> = parts
         .iter()
         .filter_map(|part| match part {
@@ -163,7 +164,10 @@ mod tests {
         let begun = beginning(&text, "The whole answer is attached.");
         assert!(begun.chars().count() <= MESSAGE && begun.ends_with("```\n-# The whole answer is attached."), "{begun}");
         let parts = files(&"ä".repeat(FILE));
-        assert_eq!(parts.iter().map(|(name, bytes)| (name.as_str(), bytes.len())).collect::<Vec<_>>(), [("answer-1.md", FILE), ("answer-2.md", FILE)]);
+        assert_eq!(
+            parts.iter().map(|(name, bytes)| (name.as_str(), bytes.len())).collect::<Vec<_>>(),
+            [("answer-1.md", FILE), ("answer-2.md", FILE)]
+        );
         assert_eq!(files("x"), [("answer.md".to_owned(), b"x".to_vec())]);
     }
 }

@@ -21,7 +21,8 @@ pub(super) struct Fetcher {
 
 impl Fetcher {
     pub(super) fn new(base: &str) -> Result<Self, reqwest::Error> {
-        let http = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(10)).timeout(PATIENCE).build()?;
+        let http =
+            Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(10)).timeout(PATIENCE).build()?;
         Ok(Self { http, base: base.to_owned() })
     }
 

@@ -148,7 +148,9 @@ impl Reception {
         }
         let lane = Lane::Channel(slash.channel);
         let text = match verb {
-            Verb::Ask | Verb::New | Verb::Steer if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
+            Verb::Ask | Verb::New | Verb::Steer if slash.prompt.trim().is_empty() => {
+                Some("Write what I should do behind the command.".to_owned())
+            }
             Verb::Steer => return self.steer(slash.clone()),
             Verb::New => return self.open_thread(slash.clone()),
             Verb::Ask => self.submit(asked(slash)),

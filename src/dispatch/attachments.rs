@@ -184,7 +184,8 @@ fn image(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
 /// What the sender says a file is, unless it claims to be what its bytes would show.
 fn claimed(file: &Attached) -> String {
     let plain = |text: &&String| {
-        let part = |part: &str| !part.is_empty() && part.len() <= 80 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"+.-".contains(&b));
+        let part =
+            |part: &str| !part.is_empty() && part.len() <= 80 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"+.-".contains(&b));
         text.split_once('/').is_some_and(|(kind, of)| part(kind) && part(of) && !matches!(kind, "image" | "text"))
     };
     file.media_type.as_ref().filter(plain).cloned().unwrap_or_else(|| "application/octet-stream".to_owned())
@@ -223,8 +224,11 @@ mod tests {
         for not in [&b"<svg>"[..], b"", b"RIFF\0\0\0\0WAVE", b"\x89PN"] {
             assert_eq!(image(not), None);
         }
-        let file = |media_type: &str| Attached { name: String::new(), media_type: Some(media_type.to_owned()), size: 0, source: String::new() };
-        for (says, is) in [("application/pdf", "application/pdf"), ("image/png", "application/octet-stream"), ("a b/c\nd", "application/octet-stream")] {
+        let file =
+            |media_type: &str| Attached { name: String::new(), media_type: Some(media_type.to_owned()), size: 0, source: String::new() };
+        for (says, is) in
+            [("application/pdf", "application/pdf"), ("image/png", "application/octet-stream"), ("a b/c\nd", "application/octet-stream")]
+        {
             assert_eq!(claimed(&file(says)), is);
         }
     }

@@ -88,7 +88,16 @@ impl Inner {
         }
         let context =
             Context { lane: event.lane.clone(), turn: id.to_owned(), asker: event.asker, expands: backend.descriptor().expands.clone() };
-        let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, blobs: taken.blobs.clone(), stop, steers };
+        let request = TurnRequest {
+            id: id.to_owned(),
+            event: event.sequence,
+            lane: event.lane.clone(),
+            backend,
+            start,
+            blobs: taken.blobs.clone(),
+            stop,
+            steers,
+        };
         let mut follower = Follower {
             veil: Veil::new(&self.parts.redactor),
             stage: stage.clone(),

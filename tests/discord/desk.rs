@@ -42,6 +42,8 @@ pub struct Office {
     pub ahead: AtomicUsize,
     /// Open questions on disk.
     pub book: Mutex<Vec<Posted>>,
+    /// Prompts that came to the door.
+    pub offered: AtomicUsize,
     blocked: Mutex<bool>,
     unblocked: Condvar,
 }
@@ -61,6 +63,7 @@ impl Office {
 #[async_trait::async_trait]
 impl Intake for Office {
     fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
+        self.offered.fetch_add(1, Ordering::SeqCst);
         let _free = self.unblocked.wait_while(self.blocked.lock().unwrap(), |blocked| *blocked).unwrap();
         if let Some(text) = self.refusal.lock().unwrap().clone() {
             return Err(text);

@@ -14,7 +14,8 @@ use crate::discord::rest::{RestError, Upload};
 use crate::dispatch::{OpenQuestion, Settlement, Unseen};
 
 /// Stands where the file would be.
-const NO_FILE: &str = "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files. (permission)";
+const NO_FILE: &str =
+    "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files. (permission)";
 
 /// Something to do about a question.
 pub(in crate::discord) enum Errand {

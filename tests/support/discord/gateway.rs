@@ -96,7 +96,7 @@ fn payload_taken(state: &mut super::State, payload: &Value, control: &mpsc::Unbo
             if let Some(code) = state.gateway.close_identify {
                 return vec![Control::Close(code)];
             }
-            let privileged = (1 << 1) | (1 << 8) | (1 << 15);
+            let privileged = (1 << 1) | (1 << 8) | if state.reads { 0 } else { 1 << 15 };
             if payload["d"]["intents"].as_u64().unwrap_or(0) & privileged != 0 {
                 state.violations.push("the bot asked for a privileged intent".to_owned());
             }

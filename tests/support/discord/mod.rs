@@ -8,6 +8,7 @@
 
 mod faults;
 mod gateway;
+mod multipart;
 mod presses;
 mod rest;
 mod schema;
@@ -130,10 +131,81 @@ impl LocalDiscord {
         id
     }
 
-    /// Deletes a message as a moderator would.
+    /// Deletes a message as its author or a moderator would.
     pub fn delete(&self, message: u64) {
-        self.world.with(|state| state.messages.get_mut(&message).expect("a message").deleted = true);
+        self.world.with(|state| {
+            let found = state.messages.get_mut(&message).expect("a message");
+            found.deleted = true;
+            let event = json!({"id": message.to_string(), "channel_id": found.channel.to_string(), "guild_id": GUILD.to_string()});
+            state.dispatch("MESSAGE_DELETE", &event);
+        });
         self.world.tell();
+    }
+
+    /// The application may read messages that do not name it; before the bot starts.
+    pub fn let_read(&self) {
+        self.world.with(|state| state.reads = true);
+    }
+
+    /// Somebody changes a message.
+    pub fn edit(&self, message: u64, text: &str) {
+        self.changed(message, text, true);
+    }
+
+    /// Discord adds the preview of a link to a message, which changes nothing.
+    pub fn preview(&self, message: u64, text: &str) {
+        self.changed(message, text, false);
+    }
+
+    fn changed(&self, message: u64, text: &str, by_author: bool) {
+        self.world.with(|state| {
+            let found = state.messages.get_mut(&message).expect("a message");
+            text.clone_into(&mut found.content);
+            let found = found.clone();
+            let mut event = state.message_json(&found, true);
+            event["edited_timestamp"] = if by_author { json!("2026-08-06T12:00:02.000000+00:00") } else { Value::Null };
+            state.dispatch("MESSAGE_UPDATE", &event);
+        });
+    }
+
+    /// Keeps a file; returns its address. It is handed out with this status and announced length.
+    pub fn keep_file(&self, name: &str, status: u16, announced: Option<u64>, bytes: &[u8]) -> String {
+        let path = self.world.with(|state| {
+            let path = format!("/attachments/{}/{name}", state.id());
+            state.kept.insert(path.clone(), (status, announced, bytes.to_vec()));
+            path
+        });
+        format!("{}{path}", self.url)
+    }
+
+    /// Somebody writes to the bot and sends files: name, type, announced size, address.
+    pub fn send_files(&self, channel: u64, user: u64, text: &str, files: &[(&str, &str, u64, &str)]) -> u64 {
+        let id = self.world.with(|state| {
+            let id = state.post(channel, user, &format!("<@{BOT}> {text}"), None).id;
+            let attachments = files
+                .iter()
+                .map(|(name, media_type, size, url)| {
+                    json!({"id": state.id().to_string(), "filename": name, "content_type": media_type, "size": size, "url": url, "proxy_url": url})
+                })
+                .collect();
+            state.messages.get_mut(&id).expect("just posted").attachments = attachments;
+            let message = state.messages[&id].clone();
+            let event = state.message_json(&message, true);
+            state.dispatch("MESSAGE_CREATE", &event);
+            id
+        });
+        self.world.tell();
+        id
+    }
+
+    /// The bot's reactions to a message.
+    pub fn reactions(&self, message: u64) -> Vec<String> {
+        self.world.with(|state| state.reactions.iter().filter(|(on, _)| *on == message).map(|(_, emoji)| emoji.clone()).collect())
+    }
+
+    /// Threads that were opened: id, channel, name.
+    pub fn threads(&self) -> Vec<(u64, u64, String)> {
+        self.world.with(|state| state.threads.iter().map(|(id, (channel, name, _))| (*id, *channel, name.clone())).collect())
     }
 
     /// The bot's messages in a channel, oldest first, without deleted ones.
