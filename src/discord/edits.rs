@@ -28,7 +28,7 @@ impl Reception {
                     }
                 });
             }
-            Ok(false) => debug!(channel, message, "an edited message was not waiting"),
+            Ok(false) => debug!(channel, message_id = message, "an edited message was not waiting"),
             Err(why) => self.tell(channel, message, why),
         }
     }
@@ -38,7 +38,7 @@ impl Reception {
         for &message in messages {
             if self.desk.intake.withdraw(&key(message)) {
                 self.waiting.forget(message);
-                info!(channel, message, "a waiting message was deleted and is not answered");
+                info!(channel, message_id = message, "a waiting message was deleted and is not answered");
             }
         }
     }

@@ -46,7 +46,8 @@ async fn files_reach_the_agent_of_the_real_claude_component_and_are_gone_afterwa
     let installation = installed(&local)
         .with("AGENT_BACKEND", "claude")
         .with("ANTHROPIC_API_KEY", "sk-not-a-key-at-all")
-        .with("FOOTER", "model,tokens,cost");
+        .with("FOOTER", "model,tokens,cost")
+        .with("PERMISSION_MODE", "acceptEdits");
     let program = installation.path("home/claude");
     fs::write(&program, AGENT).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
