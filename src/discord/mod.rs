@@ -71,6 +71,8 @@ pub struct Options {
     pub long_answer: Option<usize>,
     /// What stands below an answer.
     pub footer: Vec<FooterPart>,
+    /// Users with the rights of the application's owner.
+    pub owners: Vec<u64>,
     /// Applied to everything that is sent.
     pub redactor: Redactor,
     /// Time limits.
@@ -90,6 +92,7 @@ impl Options {
             output_channel: config.output_channel,
             long_answer: config.long_answer,
             footer: config.footer.clone(),
+            owners: config.owners.clone(),
             redactor,
             windows: Windows::default(),
         })
@@ -232,7 +235,7 @@ impl Discord {
         let me = api.me(patience).await.map_err(told)?;
         let application = api.application(patience).await.map_err(told)?;
         let team = application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
-        let owners = application.owner.iter().map(|owner| owner.id).chain(team).collect();
+        let owners = application.owner.iter().map(|owner| owner.id).chain(team).chain(options.owners.iter().copied()).collect();
         commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
         let reads = application.reads();
         if !reads {

@@ -28,6 +28,8 @@ pub struct Choices {
     pub max_turns: u32,
     /// Where working directories of lanes may be.
     pub project_roots: Vec<PathBuf>,
+    /// Of one person; none: any number.
+    pub prompts_per_minute: Option<u32>,
     /// Bytes of a prompt.
     pub prompt_limit: usize,
     /// Files with a prompt.
@@ -151,6 +153,7 @@ mod tests {
             allowed_tools: vec![],
             max_turns: 25,
             project_roots: vec![],
+            prompts_per_minute: None,
             prompt_limit: 1,
             attachments_max: 1,
             attachment_limit: 1,

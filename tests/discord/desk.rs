@@ -169,6 +169,7 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
         output_channel: None,
         long_answer: None,
         footer: Vec::new(),
+        owners: Vec::new(),
         redactor: Redactor::default(),
         windows,
     }

@@ -390,6 +390,7 @@ pub async fn parts(
             max_turns: 25,
             effort: None,
             project_roots: vec![],
+            prompts_per_minute: None,
             prompt_limit: 256 << 10,
             attachments_max: 10,
             attachment_limit: 10 << 20,
