@@ -9,6 +9,7 @@ mod channels;
 mod discord_notes;
 mod followed;
 mod fresh;
+mod history;
 mod ledger;
 mod memory;
 mod profiles;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
 pub use discord_notes::DiscordNotes;
+pub use history::{History, Past};
 pub use profiles::{Profile, ProfileFile, Profiles};
 
 use crate::prompt::{Document, Documents};
@@ -51,6 +53,7 @@ impl FileError {
 pub struct Workspace {
     inner: Arc<Inner>,
     bindings: Bindings,
+    history: History,
     notes: DiscordNotes,
 }
 
@@ -79,10 +82,11 @@ impl Workspace {
             std::fs::create_dir_all(&state).map_err(|source| FileError::new("make the folder", &state, source))?;
             memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
+            let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let channels = Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse));
             let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default(), channels };
-            Ok(Self { inner: Arc::new(inner), bindings, notes })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes })
         })
         .await
     }
@@ -103,6 +107,12 @@ impl Workspace {
     #[must_use]
     pub fn bindings(&self) -> &Bindings {
         &self.bindings
+    }
+
+    /// Which conversations every channel had.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// How far every Discord channel was read, and where questions wait.
