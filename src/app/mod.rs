@@ -6,6 +6,7 @@ mod desk;
 mod foundation;
 mod gateway;
 mod listing;
+mod panel;
 mod roster;
 pub mod settings;
 pub mod start;

@@ -78,9 +78,7 @@ impl Command {
     }
 
     fn json(&self, name: &str) -> Value {
-        let option = |takes: &Takes| {
-            json!({"type": 3, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete})
-        };
+        let option = |takes: &Takes| json!({"type": 3, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete});
         let options: Vec<Value> = self.takes.iter().map(option).collect();
         // Manage Server.
         let permissions = if self.who == Who::Owners { json!("32") } else { Value::Null };
@@ -99,19 +97,36 @@ pub(super) const TABLE: [Command; 16] = [
     everyone("steer", "Tell the agent something while it works in this channel", words("message", "What it should know"), Verb::Steer),
     panel("status", "Who answers in this channel, and what is going on", None, Order::Status),
     panel("queue", "What runs and waits in this channel", None, Order::Queue),
-    panel("sessions", "Conversations of this channel, and taking one up again", choice("resume", "Which one to go on with"), Order::Sessions)
-        .needing(Feature::Resume),
+    panel(
+        "sessions",
+        "Conversations of this channel, and taking one up again",
+        choice("resume", "Which one to go on with"),
+        Order::Sessions,
+    )
+    .needing(Feature::Resume),
     panel("settings", "Choose everything there is to choose in this channel", None, Order::Settings),
-    panel("backend", "Who answers in this channel", choice("name", "Who should answer; `default` for the usual one"), Order::Set(Setting::Backend)),
+    panel(
+        "backend",
+        "Who answers in this channel",
+        choice("name", "Who should answer; `default` for the usual one"),
+        Order::Set(Setting::Backend),
+    ),
     panel("model", "Which model answers", choice("name", "The model; `default` for the usual one"), Order::Set(Setting::Model))
         .needing(Feature::Model),
     panel("thinking", "How much the model thinks", choice("level", "How much; `default` for the usual"), Order::Set(Setting::Effort))
         .needing(Feature::Effort),
-    panel("safety", "What the agent may do without asking", choice("level", "How much; `unset` for the usual"), Order::Set(Setting::Safety)),
+    panel(
+        "safety",
+        "What the agent may do without asking",
+        choice("level", "How much; `unset` for the usual"),
+        Order::Set(Setting::Safety),
+    ),
     panel("mode", "Whether the agent builds or only plans", choice("mode", "`build` or `plan`"), Order::Set(Setting::Mode))
         .needing(Feature::Plan),
-    panel("compact", "Shorten this channel's conversation, so that the model has room again", None, Order::Compact).needing(Feature::Compact),
-    panel("ping", "Ask a backend whether it can work", choice("name", "Which one; the one of this channel otherwise"), Order::Ping).for_owners(),
+    panel("compact", "Shorten this channel's conversation, so that the model has room again", None, Order::Compact)
+        .needing(Feature::Compact),
+    panel("ping", "Ask a backend whether it can work", choice("name", "Which one; the one of this channel otherwise"), Order::Ping)
+        .for_owners(),
     panel("help", "What I can do here", None, Order::Help),
 ];
 
@@ -164,7 +179,14 @@ fn same(wanted: &[Value], found: &Value) -> bool {
             .into_iter()
             .flatten()
             .map(|option| {
-                json!([option["type"], option["name"], option["description"], flag(&option["required"]), flag(&option["autocomplete"]), option["choices"]])
+                json!([
+                    option["type"],
+                    option["name"],
+                    option["description"],
+                    flag(&option["required"]),
+                    flag(&option["autocomplete"]),
+                    option["choices"]
+                ])
             })
             .collect();
         let mut contexts: Vec<u64> = command["contexts"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
@@ -214,7 +236,8 @@ mod tests {
             found[last][field] = value;
             assert!(!same(&wanted(Some("claude")), &found), "{field}");
         }
-        for (field, value) in [("autocomplete", json!(true)), ("choices", json!([{"name": "a", "value": "a"}])), ("required", json!(false))] {
+        for (field, value) in [("autocomplete", json!(true)), ("choices", json!([{"name": "a", "value": "a"}])), ("required", json!(false))]
+        {
             let mut found = registered();
             found[last]["options"][0][field] = value;
             assert!(!same(&wanted(Some("claude")), &found), "{field}");

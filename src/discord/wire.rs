@@ -119,6 +119,8 @@ pub(super) struct Slash {
     pub(super) name: String,
     /// What the user wrote: the option `prompt` or `message`.
     pub(super) prompt: String,
+    /// What the user chose or wrote in any option.
+    pub(super) value: Option<String>,
 }
 
 impl Slash {
@@ -166,6 +168,7 @@ impl Slash {
             Some(member) => (member.user, member.member),
             None => (wire.user?, Member::default()),
         };
+        let value = wire.data.options.iter().find_map(|option| option.value.as_str()).map(str::to_owned);
         let prompt = wire.data.options.iter().find(|option| WORDS.contains(&option.name.as_str())).and_then(|option| option.value.as_str());
         Some(Self {
             interaction: wire.id,
@@ -178,6 +181,7 @@ impl Slash {
             nick: member.nick,
             name: wire.data.name,
             prompt: prompt.unwrap_or_default().to_owned(),
+            value,
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::event::Lane;
 use crate::workspace::LaneSettings;
 
 /// A setting as it is shown: what is in force, and what there is to choose from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Knob {
     /// Which one.
     pub setting: Setting,

@@ -8,8 +8,8 @@ mod choices;
 mod event;
 mod knobs;
 mod listings;
-mod pages;
 mod pace;
+mod pages;
 mod question;
 mod questions;
 mod reply;
@@ -273,7 +273,8 @@ impl Dispatcher {
             let Some(event) = lock(&self.inner.queue).next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            lock(&self.inner.running).insert(event.lane.clone(), Running { stop, steers, backend: None, glimpse: Glimpse::of(&event, jiff::Timestamp::now()) });
+            lock(&self.inner.running)
+                .insert(event.lane.clone(), Running { stop, steers, backend: None, glimpse: Glimpse::of(&event, jiff::Timestamp::now()) });
             let ticket = Ticket { dispatcher: self.clone(), sequence: event.sequence, lane: event.lane.clone() };
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {

@@ -92,7 +92,7 @@ impl Dispatcher {
         if !found.resumable {
             return Err("Conversations cannot be taken up again with this backend. (unsupported)".to_owned());
         }
-        let Some(chosen) = found.all.into_iter().find(|known| known.id.as_str() == id) else {
+        let Some(chosen) = named(found.all, id) else {
             return Err("That is no conversation of this channel; `/sessions` lists them. (unknown session)".to_owned());
         };
         let called = if chosen.title.is_empty() { short(&chosen.id) } else { format!("\"{}\"", chosen.title) };
@@ -224,6 +224,16 @@ impl Inner {
             tracing::warn!(%lane, %error, "cannot note the conversation; `/sessions` will not list it");
         }
     }
+}
+
+/// The conversation of this id, or of the only one that begins so.
+fn named(mut all: Vec<Conversation>, id: &str) -> Option<Conversation> {
+    if let Some(at) = all.iter().position(|known| known.id.as_str() == id) {
+        return Some(all.swap_remove(at));
+    }
+    let id = id.trim_end_matches('…');
+    all.retain(|known| id.len() >= 4 && known.id.as_str().starts_with(id));
+    if all.len() == 1 { all.pop() } else { None }
 }
 
 /// Enough of an id to tell it from others.

@@ -129,7 +129,8 @@ impl Dispatcher {
             None => warnings.push(format!("The backend {name} is not there: choose another one with /backend.")),
         }
         if let Err(fault) = &directory {
-            warnings.push("The working directory of this channel cannot be used: nothing runs here until the operator mends it.".to_owned());
+            warnings
+                .push("The working directory of this channel cannot be used: nothing runs here until the operator mends it.".to_owned());
             for_owners.push(fault.clone());
         }
         for_owners.extend(inner.parts.workspace.bindings().warnings().await);

@@ -189,7 +189,8 @@ impl Bindings {
     /// [`BindingsError::File`].
     pub async fn unset_backend(&self, lane: &Lane) -> Result<(), BindingsError> {
         let lane = lane.clone();
-        self.write(move |state| state.ledger.entries.values_mut().filter(|item| item.lane == lane).for_each(|item| item.current = false)).await
+        self.write(move |state| state.ledger.entries.values_mut().filter(|item| item.lane == lane).for_each(|item| item.current = false))
+            .await
     }
 
     /// Binds a lane and backend to a session that a person chose, and with it one setting of that session's. A turn that runs

@@ -71,7 +71,8 @@ impl History {
     /// The sessions that other lanes had with a backend.
     pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.look(move |all| all.filter(|past| past.lane != lane && past.backend == backend).map(|past| past.session.clone()).collect()).await
+        self.look(move |all| all.filter(|past| past.lane != lane && past.backend == backend).map(|past| past.session.clone()).collect())
+            .await
     }
 
     /// Keeps a conversation, and lets the oldest go where there are too many. With `before`, it is what that session of the

@@ -88,7 +88,10 @@ mod tests {
             "member": {"user": {"id": "7", "username": "ann"}, "roles": ["8"], "nick": "Annie"},
         }))
         .expect("read");
-        assert_eq!((thread.channel, thread.parent, thread.guild, thread.roles, thread.name.as_str()), (3, Some(9), Some(4), vec![8], "Annie"));
+        assert_eq!(
+            (thread.channel, thread.parent, thread.guild, thread.roles, thread.name.as_str()),
+            (3, Some(9), Some(4), vec![8], "Annie")
+        );
         let direct = json!({"id": "1", "type": 3, "token": "t", "channel_id": "3", "user": {"id": "7", "username": "ann"}});
         let direct = Caller::read(&direct).expect("read");
         assert_eq!((direct.user, direct.guild, direct.parent, direct.name.as_str()), (7, None, None, "ann"));

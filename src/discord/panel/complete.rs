@@ -51,7 +51,11 @@ fn fitting(all: Vec<Choice>, typed: &str) -> Vec<Value> {
         let label = one_line(&choice.label, LONGEST);
         if label.is_empty() { choice.id.clone() } else { label }
     };
-    all.iter().filter(|choice| fits(choice) && short(choice)).take(MOST).map(|choice| json!({"name": name(choice), "value": choice.id})).collect()
+    all.iter()
+        .filter(|choice| fits(choice) && short(choice))
+        .take(MOST)
+        .map(|choice| json!({"name": name(choice), "value": choice.id}))
+        .collect()
 }
 
 #[cfg(test)]
@@ -62,7 +66,9 @@ mod tests {
     fn what_was_typed_is_looked_for_in_names_and_labels_and_no_more_than_25_fit() {
         let choice = |id: &str, label: &str| Choice { id: id.to_owned(), label: label.to_owned() };
         let all = vec![choice("opus", "Opus 5"), choice("sonnet", ""), choice(&"x".repeat(101), "long"), choice("y", &"z".repeat(200))];
-        let ids = |typed: &str| fitting(all.clone(), typed).iter().map(|choice| choice["value"].as_str().unwrap_or("").to_owned()).collect::<Vec<_>>();
+        let ids = |typed: &str| {
+            fitting(all.clone(), typed).iter().map(|choice| choice["value"].as_str().unwrap_or("").to_owned()).collect::<Vec<_>>()
+        };
         assert_eq!((ids("OPUS"), ids("5"), ids("nothing")), (vec!["opus".to_owned()], vec!["opus".to_owned()], vec![]));
         assert_eq!(ids(""), ["opus", "sonnet", "y"]);
         assert_eq!(fitting(all, "")[2]["name"].as_str().map(|name| name.chars().count()), Some(100));
@@ -71,7 +77,8 @@ mod tests {
 
     #[test]
     fn the_option_that_is_being_typed_is_read() {
-        let value = json!({"type": 4, "data": {"name": "model", "options": [{"name": "name", "type": 3, "value": " op", "focused": true}]}});
+        let value =
+            json!({"type": 4, "data": {"name": "model", "options": [{"name": "name", "type": 3, "value": " op", "focused": true}]}});
         assert_eq!(read(&value), Some(("model".to_owned(), "op".to_owned())));
         assert_eq!(read(&json!({"data": {"name": "model", "options": []}})), None);
     }

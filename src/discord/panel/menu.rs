@@ -36,7 +36,8 @@ pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
 
 /// The answer to `/settings`.
 pub(super) fn settings(view: &View) -> Said {
-    let mut lines = vec![format!("Settings of this channel with **{}**; what you choose counts from the next message on.", page::escaped(&view.label))];
+    let mut lines =
+        vec![format!("Settings of this channel with **{}**; what you choose counts from the next message on.", page::escaped(&view.label))];
     let mut rows = Vec::new();
     for knob in &view.knobs {
         match row(knob) {
@@ -107,7 +108,10 @@ mod tests {
         let options = || row["components"][0]["options"].as_array().into_iter().flatten();
         let value = |option: &'_ Value| option["value"].as_str().map(str::to_owned);
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
-        (options().filter_map(value).map(leak).collect(), options().filter(|option| option["default"] == true).filter_map(value).map(leak).collect())
+        (
+            options().filter_map(value).map(leak).collect(),
+            options().filter(|option| option["default"] == true).filter_map(value).map(leak).collect(),
+        )
     }
 
     #[test]

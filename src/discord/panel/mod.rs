@@ -114,7 +114,10 @@ impl Said {
 
 /// Answers commands, menus and suggestions.
 pub(super) struct Panels {
+    /// For what is sent from the gateway's thread.
     pub(super) api: Api,
+    /// For what is sent from `runtime`.
+    pub(super) sender: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) panel: Arc<dyn Panel>,
     pub(super) gate: Arc<dyn Gate>,
@@ -236,7 +239,9 @@ impl Panels {
                     timeout(SUGGEST, work).await.ok().and_then(Result::ok).unwrap_or_default()
                 }
             };
-            if let Err(error) = this.api.callback(caller.interaction, &caller.token, json!({"type": 8, "data": {"choices": choices}}), ACK).await {
+            if let Err(error) =
+                this.api.callback(caller.interaction, &caller.token, json!({"type": 8, "data": {"choices": choices}}), ACK).await
+            {
                 debug!(interaction = caller.interaction, %error, "suggestions came too late");
             }
         });
@@ -255,20 +260,20 @@ impl Panels {
 
     async fn put_original(&self, caller: &Caller, said: &Said) {
         let (application, with) = (self.identity.application, (said.text.as_str(), &said.components));
-        if let Err(error) = self.api.edit_original_with(application, caller.interaction, &caller.token, with, self.patience).await {
+        if let Err(error) = self.sender.edit_original_with(application, caller.interaction, &caller.token, with, self.patience).await {
             warn!(channel = caller.channel, length = said.text.chars().count(), %error, "cannot answer a command");
         }
     }
 
     async fn note(&self, caller: &Caller, text: &str) {
         let text = page::within(text);
-        if let Err(error) = self.api.note(self.identity.application, caller.interaction, &caller.token, &text, self.patience).await {
+        if let Err(error) = self.sender.note(self.identity.application, caller.interaction, &caller.token, &text, self.patience).await {
             warn!(channel = caller.channel, %error, "cannot tell why a choice did not count");
         }
     }
 
     async fn post(&self, channel: u64, text: &str) {
-        if let Err(error) = self.api.post(channel, None, &nonce(), text, self.patience).await {
+        if let Err(error) = self.sender.post(channel, None, &nonce(), text, self.patience).await {
             warn!(channel, length = text.chars().count(), %error, "cannot tell the channel what was chosen");
         }
     }

@@ -62,7 +62,8 @@ impl Order {
 
 /// The commands that are of use here.
 fn help(view: &View, owner: bool) -> String {
-    let useful = TABLE.iter().filter(|command| command.needs.is_none_or(|feature| view.has(feature)) && (owner || command.who == Who::Everyone));
+    let useful =
+        TABLE.iter().filter(|command| command.needs.is_none_or(|feature| view.has(feature)) && (owner || command.who == Who::Everyone));
     let lines: Vec<String> = useful.map(|command| format!("`/{}` {}", command.name, command.description)).collect();
     format!("{} answers here. Mention me, answer me, or write to me in private.\n{}", page::escaped(&view.label), lines.join("\n"))
 }

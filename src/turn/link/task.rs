@@ -13,8 +13,8 @@ use super::processes::{Running, next_event};
 use super::{Begin, Parts, Report, Request, State, Told};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, DeliveryWish, Exit, Input, Level, ProcKey, Query, QueryResult, Safety, SessionKey, Steer,
-    SteerOutcome, TimedInput, TurnKey, TurnRef,
+    Answer, AskKey, Command, DeliveryWish, Exit, Input, Level, ProcKey, Query, QueryResult, Safety, SessionKey, Steer, SteerOutcome,
+    TimedInput, TurnKey, TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
