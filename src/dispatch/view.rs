@@ -21,7 +21,7 @@ const WORDS: usize = 60;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What there is to show about a lane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct View {
     /// The name of who answers.
     pub backend: String,
