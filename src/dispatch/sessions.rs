@@ -30,7 +30,7 @@ pub struct Conversations {
     pub label: String,
     /// Whether one can be taken up again at all.
     pub resumable: bool,
-    /// The latest first; those of the lane before those of the agent's own.
+    /// The present one, then the latest; those of the lane before those of the agent's own.
     pub all: Vec<Conversation>,
 }
 
@@ -80,6 +80,7 @@ impl Dispatcher {
             let told = self.listing(&backend, Listing::Sessions, wait).await;
             found.all.extend(inner.foreign(told.as_deref(), &directory, current.as_ref(), &known));
         }
+        found.all.sort_by_key(|known| !known.current);
         found
     }
 

@@ -132,8 +132,12 @@ impl LocalDiscord {
 
     /// Somebody types the option of a slash command; returns what is suggested: values with what is shown of them.
     pub async fn suggestions(&self, channel: u64, user: u64, name: &str, typed: &str) -> Vec<(String, String)> {
+        let registered = self.commands();
+        let command = registered.as_array().expect("commands").iter().find(|command| command["name"] == name);
+        let option = command.unwrap_or_else(|| panic!("no command /{name}\n{}", self.story()))["options"][0].clone();
+        assert_eq!(option["autocomplete"], true, "nothing is suggested for /{name}");
         let id: u64 = self.world.with(|state| {
-            let event = rest::typing_json(state, channel, user, name, typed);
+            let event = rest::typing_json(state, channel, user, name, &option, typed);
             state.dispatch("INTERACTION_CREATE", &event);
             event["id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
         });

@@ -381,10 +381,7 @@ pub(super) fn slash_json(state: &mut State, channel: u64, user: u64, name: &str,
 }
 
 /// What it looks like while somebody types the option of a command.
-pub(super) fn typing_json(state: &mut State, channel: u64, user: u64, name: &str, typed: &str) -> Value {
-    let registered = state.commands.as_array().into_iter().flatten().find(|command| command["name"] == name);
-    let option = &registered.expect("a registered command")["options"][0];
-    assert_eq!(option["autocomplete"], true, "nothing is suggested for /{name}");
+pub(super) fn typing_json(state: &mut State, channel: u64, user: u64, name: &str, option: &Value, typed: &str) -> Value {
     let option = json!({"name": option["name"], "type": 3, "value": typed, "focused": true});
     let data = json!({"id": "900", "name": name, "type": 1, "options": [option]});
     interaction_json(state, channel, user, 4, &data, None)
