@@ -9,6 +9,7 @@ mod console;
 mod failures;
 mod life;
 mod panel;
+mod projects;
 mod questions;
 mod refusals;
 mod reload;

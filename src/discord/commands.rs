@@ -36,14 +36,14 @@ pub(super) enum Who {
 pub(super) struct Command {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
-    takes: Option<Takes>,
+    takes: &'static [Takes],
     pub(super) who: Who,
     /// It is told of only where the backend can.
     pub(super) needs: Option<Feature>,
     pub(super) verb: Verb,
 }
 
-/// The one thing a command takes: words.
+/// Words that a command takes.
 #[derive(Clone, Copy, Debug)]
 struct Takes {
     name: &'static str,
@@ -52,19 +52,19 @@ struct Takes {
     autocomplete: bool,
 }
 
-const fn words(name: &'static str, description: &'static str) -> Option<Takes> {
-    Some(Takes { name, description, required: true, autocomplete: false })
+const fn words(name: &'static str, description: &'static str) -> Takes {
+    Takes { name, description, required: true, autocomplete: false }
 }
 
-const fn choice(name: &'static str, description: &'static str) -> Option<Takes> {
-    Some(Takes { name, description, required: false, autocomplete: true })
+const fn choice(name: &'static str, description: &'static str) -> Takes {
+    Takes { name, description, required: false, autocomplete: true }
 }
 
-const fn everyone(name: &'static str, description: &'static str, takes: Option<Takes>, verb: Verb) -> Command {
+const fn everyone(name: &'static str, description: &'static str, takes: &'static [Takes], verb: Verb) -> Command {
     Command { name, description, takes, who: Who::Everyone, needs: None, verb }
 }
 
-const fn panel(name: &'static str, description: &'static str, takes: Option<Takes>, order: Order) -> Command {
+const fn panel(name: &'static str, description: &'static str, takes: &'static [Takes], order: Order) -> Command {
     everyone(name, description, takes, Verb::Panel(order))
 }
 
@@ -91,43 +91,43 @@ const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order in which people are told of them.
 pub(super) const TABLE: [Command; 16] = [
-    everyone("ask", "Ask the agent", words("prompt", "What the agent should do"), Verb::Ask),
-    everyone("reset", RESET, None, Verb::Reset),
-    everyone("stop", "Stop what the agent is doing in this channel", None, Verb::Stop),
-    everyone("steer", "Tell the agent something while it works in this channel", words("message", "What it should know"), Verb::Steer),
-    panel("status", "Who answers in this channel, and what is going on", None, Order::Status),
-    panel("queue", "What runs and waits in this channel", None, Order::Queue),
+    everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
+    everyone("reset", RESET, &[], Verb::Reset),
+    everyone("stop", "Stop what the agent is doing in this channel", &[], Verb::Stop),
+    everyone("steer", "Tell the agent something while it works in this channel", &[words("message", "What it should know")], Verb::Steer),
+    panel("status", "Who answers in this channel, and what is going on", &[], Order::Status),
+    panel("queue", "What runs and waits in this channel", &[], Order::Queue),
     panel(
         "sessions",
         "Conversations of this channel, and taking one up again",
-        choice("resume", "Which one to go on with"),
+        &[choice("resume", "Which one to go on with")],
         Order::Sessions,
     )
     .needing(Feature::Resume),
-    panel("settings", "Choose everything there is to choose in this channel", None, Order::Settings),
+    panel("settings", "Choose everything there is to choose in this channel", &[], Order::Settings),
     panel(
         "backend",
         "Who answers in this channel",
-        choice("name", "Who should answer; `default` for the usual one"),
+        &[choice("name", "Who should answer; `default` for the usual one")],
         Order::Set(Setting::Backend),
     ),
-    panel("model", "Which model answers", choice("name", "The model; `default` for the usual one"), Order::Set(Setting::Model))
+    panel("model", "Which model answers", &[choice("name", "The model; `default` for the usual one")], Order::Set(Setting::Model))
         .needing(Feature::Model),
-    panel("thinking", "How much the model thinks", choice("level", "How much; `default` for the usual"), Order::Set(Setting::Effort))
+    panel("thinking", "How much the model thinks", &[choice("level", "How much; `default` for the usual")], Order::Set(Setting::Effort))
         .needing(Feature::Effort),
     panel(
         "safety",
         "What the agent may do without asking",
-        choice("level", "How much; `unset` for the usual"),
+        &[choice("level", "How much; `unset` for the usual")],
         Order::Set(Setting::Safety),
     ),
-    panel("mode", "Whether the agent builds or only plans", choice("mode", "`build` or `plan`"), Order::Set(Setting::Mode))
+    panel("mode", "Whether the agent builds or only plans", &[choice("mode", "`build` or `plan`")], Order::Set(Setting::Mode))
         .needing(Feature::Plan),
-    panel("compact", "Shorten this channel's conversation, so that the model has room again", None, Order::Compact)
+    panel("compact", "Shorten this channel's conversation, so that the model has room again", &[], Order::Compact)
         .needing(Feature::Compact),
-    panel("ping", "Ask a backend whether it can work", choice("name", "Which one; the one of this channel otherwise"), Order::Ping)
+    panel("ping", "Ask a backend whether it can work", &[choice("name", "Which one; the one of this channel otherwise")], Order::Ping)
         .for_owners(),
-    panel("help", "What I can do here", None, Order::Help),
+    panel("help", "What I can do here", &[], Order::Help),
 ];
 
 /// Returns the command of this name; with `alias` there is a second name of `/ask` and `/reset`.
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(names.len(), TABLE.len());
         for command in TABLE {
             assert!(command.name.len() <= 32 && (1..=100).contains(&command.description.chars().count()), "{}", command.name);
-            assert!(command.takes.is_none_or(|takes| takes.description.chars().count() <= 100), "{}", command.name);
+            assert!(command.takes.iter().all(|takes| takes.description.chars().count() <= 100), "{}", command.name);
         }
     }
 

@@ -155,7 +155,7 @@ impl Handler {
             return self.refuse(&slash, "Only my owner may do that. (owner only)");
         }
         if let Verb::Panel(order) = verb {
-            return self.panels.slash(Caller::from(&slash), order, slash.value);
+            return self.panels.slash(Caller::from(&slash), order, slash.given);
         }
         let ack = self.interactions.open(slash.interaction, slash.token.clone(), self.windows.interaction);
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
@@ -220,8 +220,8 @@ fn slash(command: &CommandInteraction) -> Slash {
         ResolvedValue::String(text) if WORDS.contains(&option.name) => Some(text.to_owned()),
         _ => None,
     });
-    let value = command.data.options().into_iter().find_map(|option| match option.value {
-        ResolvedValue::String(text) => Some(text.to_owned()),
+    let given = command.data.options().into_iter().filter_map(|option| match option.value {
+        ResolvedValue::String(text) => Some((option.name.to_owned(), text.to_owned())),
         _ => None,
     });
     Slash {
@@ -235,6 +235,6 @@ fn slash(command: &CommandInteraction) -> Slash {
         nick: command.member.as_ref().and_then(|member| member.nick.clone()),
         name: command.data.name.clone(),
         prompt: prompt.unwrap_or_default(),
-        value,
+        given: given.collect(),
     }
 }

@@ -119,8 +119,8 @@ pub(super) struct Slash {
     pub(super) name: String,
     /// What the user wrote: the option `prompt` or `message`.
     pub(super) prompt: String,
-    /// What the user chose or wrote in any option.
-    pub(super) value: Option<String>,
+    /// What the user chose or wrote, by option.
+    pub(super) given: Vec<(String, String)>,
 }
 
 impl Slash {
@@ -168,7 +168,8 @@ impl Slash {
             Some(member) => (member.user, member.member),
             None => (wire.user?, Member::default()),
         };
-        let value = wire.data.options.iter().find_map(|option| option.value.as_str()).map(str::to_owned);
+        let texts = wire.data.options.iter().filter_map(|option| Some((option.name.clone(), option.value.as_str()?.to_owned())));
+        let given = texts.collect();
         let prompt = wire.data.options.iter().find(|option| WORDS.contains(&option.name.as_str())).and_then(|option| option.value.as_str());
         Some(Self {
             interaction: wire.id,
@@ -181,7 +182,7 @@ impl Slash {
             nick: member.nick,
             name: wire.data.name,
             prompt: prompt.unwrap_or_default().to_owned(),
-            value,
+            given,
         })
     }
 }

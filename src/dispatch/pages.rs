@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::sessions::short;
-use super::{Conversation, Conversations, Glimpse, QueueView, View};
+use super::{Conversation, Conversations, Glimpse, QueueView, Setting, View};
 
 /// Lines of a list, so that a page stays one message.
 const MOST: usize = 15;
@@ -33,7 +33,7 @@ pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
     let version = view.agent_version.as_ref().map_or_else(|| "version unknown".to_owned(), |version| format!("agent {version}"));
     let generation = view.generation.as_ref().map_or_else(|| "not loaded".to_owned(), |number| format!("generation {number}"));
     rows.push(Row::new("Backend", format!("{name}, {version}, {generation}")));
-    for knob in view.knobs.iter().skip(1) {
+    for knob in view.knobs.iter().filter(|knob| knob.setting != Setting::Backend) {
         let chosen = if knob.chosen { ", chosen here" } else { "" };
         rows.push(Row::new(knob.setting.title(), format!("{}{chosen}", knob.shown())));
     }

@@ -9,7 +9,7 @@ use aetheel::dispatch::{Conversation, Conversations, Glimpse, Knob, QueueView, S
 use aetheel::workspace::SessionId;
 
 use super::desk::{Bot, Office};
-use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, LocalDiscord, Message, OTHER, OWNER, THREAD};
+use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, Fault, LocalDiscord, Message, OTHER, OWNER, THREAD};
 
 fn knob(setting: Setting, current: &str, choices: &[(&str, &str)]) -> Knob {
     let choices = choices.iter().map(|(id, label)| Choice { id: (*id).to_owned(), label: (*label).to_owned() }).collect();
@@ -112,6 +112,16 @@ async fn what_takes_long_is_announced_in_time_and_told_later() {
     let (compact, status) = (local.answer_to(ids[0]).await, local.answer_to(ids[1]).await);
     assert_eq!((compact.content.as_str(), compact.ephemeral), ("The conversation is shortened", false));
     assert!(status.ephemeral && status.content.contains("Backend"), "{status:?}");
+}
+
+#[tokio::test]
+async fn what_changed_is_told_also_when_the_command_could_not_be_answered() {
+    let local = LocalDiscord::start().await;
+    let _bot = bot(&local).await;
+    local.faults().next("POST", "/callback", Fault::Status(500), 20);
+    local.slash(CHANNEL, ANN, "model", Some("sonnet"));
+    let told = local.wait_for_message(CHANNEL, |text| text == "model is sonnet from now on").await;
+    assert!(!told.ephemeral);
 }
 
 #[tokio::test]

@@ -29,10 +29,8 @@ pub(super) fn read(value: &Value) -> Option<(String, String)> {
 pub(super) async fn choices(panel: &dyn Panel, asker: &Asker, order: Order, typed: &str) -> Vec<Value> {
     let all: Vec<Choice> = match order {
         Order::Set(Setting::Model) => panel.models(asker, TELL).await,
-        Order::Set(setting) => {
-            panel.view(asker).await.knobs.into_iter().find(|knob| knob.setting == setting).map(|knob| knob.choices).unwrap_or_default()
-        }
-        Order::Ping => panel.view(asker).await.knobs.into_iter().next().map(|knob| knob.choices).unwrap_or_default(),
+        Order::Set(setting) => offered(panel, asker, setting).await,
+        Order::Ping => offered(panel, asker, Setting::Backend).await,
         Order::Sessions => {
             let now = Timestamp::now();
             let found = panel.conversations(asker, TELL).await.all.into_iter().filter(|known| !known.current);
@@ -41,6 +39,11 @@ pub(super) async fn choices(panel: &dyn Panel, asker: &Asker, order: Order, type
         _ => Vec::new(),
     };
     fitting(all, typed)
+}
+
+async fn offered(panel: &dyn Panel, asker: &Asker, setting: Setting) -> Vec<Choice> {
+    let knob = panel.view(asker).await.knobs.into_iter().find(|knob| knob.setting == setting);
+    knob.map(|knob| knob.choices).unwrap_or_default()
 }
 
 fn fitting(all: Vec<Choice>, typed: &str) -> Vec<Value> {

@@ -130,16 +130,20 @@ pub(super) struct Panels {
 
 impl Panels {
     /// Answers a command of somebody who was let in. Called on the gateway's thread.
-    pub(super) fn slash(self: &Arc<Self>, caller: Caller, order: Order, value: Option<String>) {
+    pub(super) fn slash(self: &Arc<Self>, caller: Caller, order: Order, given: Vec<(String, String)>) {
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let (panel, asker) = (Arc::clone(&this.panel), caller.asker(&this.identity));
-            let mut work = this.runtime.spawn(async move { order.carry_out(&*panel, &asker, value.as_deref()).await });
+            let mut work = this.runtime.spawn(async move { order.carry_out(&*panel, &asker, &given).await });
             let said = tokio::select! {
                 said = &mut work => said.unwrap_or_else(|_| Said::private("That went wrong. (internal)")),
                 () = sleep(SOON) => return this.later(caller, order, work).await,
             };
-            this.acknowledge(&caller, json!({"type": 4, "data": said.data()})).await;
+            if !this.acknowledge(&caller, json!({"type": 4, "data": said.data()})).await && !said.private {
+                // What changed something is told, if need be as a message.
+                let sender = Arc::clone(&this);
+                this.runtime.spawn(async move { sender.post(caller.channel, &said.text).await });
+            }
         });
     }
 

@@ -33,15 +33,16 @@ impl Order {
         !matches!(self, Self::Set(_) | Self::Compact)
     }
 
-    pub(super) async fn carry_out(self, panel: &dyn Panel, asker: &Asker, value: Option<&str>) -> Said {
-        let value = value.map(str::trim).filter(|value| !value.is_empty());
+    pub(super) async fn carry_out(self, panel: &dyn Panel, asker: &Asker, given: &[(String, String)]) -> Said {
+        let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
         let now = Timestamp::now();
         match (self, value) {
             (Self::Status, _) => Said::private(page::of(&status_rows(&panel.view(asker).await, asker.owner, now))),
             (Self::Queue, _) => Said::private(page::of(&queue_rows(&panel.queue(asker).await, now))),
             (Self::Sessions, None) => {
-                let rows = page::of(&session_rows(&panel.conversations(asker, TELL).await, now));
-                Said::private(format!("{rows}\n-# `/sessions resume:` takes one up again."))
+                let found = panel.conversations(asker, TELL).await;
+                let hint = if found.all.is_empty() { "" } else { "\n-# `/sessions resume:` takes one up again." };
+                Said::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
             }
             (Self::Sessions, Some(id)) => Said::changed(panel.resume(asker, id).await.map(|text| page::escaped(&text))),
             (Self::Settings, _) => menu::settings(&panel.view(asker).await),
