@@ -156,7 +156,8 @@ A paragraph: with a colon.
 
     #[test]
     fn prose_is_all_from_the_first_line_that_is_no_entry() {
-        let text = "## One\n\n- key: value\n\n\nDo this: <!-- hidden -->\n\n- look: here\n```\n## not a section\n```\n\n## Two\n- key: value\n";
+        let text =
+            "## One\n\n- key: value\n\n\nDo this: <!-- hidden -->\n\n- look: here\n```\n## not a section\n```\n\n## Two\n- key: value\n";
         let (found, _) = sections(text);
         assert_eq!(found[0].prose.trim_end(), "Do this:\n\n- look: here\n```\n## not a section\n```");
         assert_eq!((found[0].prose_line, found[1].prose_line, found[1].prose.as_str()), (Some(6), None, ""));

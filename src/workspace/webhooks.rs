@@ -277,7 +277,10 @@ Say what was deployed:
         assert_eq!((deploy.rate.per_minute.get(), deploy.rate.burst.get()), (120, 10));
         assert_eq!(deploy.instruction, "Say what was deployed:\n\n- version: and since when\n- nothing else");
         let pulls = &found.all["pull-requests"];
-        assert_eq!((pulls.events.as_slice(), pulls.instruction.as_str()), (&["pull_request".to_owned(), "issues".to_owned()][..], "Review it."));
+        assert_eq!(
+            (pulls.events.as_slice(), pulls.instruction.as_str()),
+            (&["pull_request".to_owned(), "issues".to_owned()][..], "Review it.")
+        );
         assert_eq!((pulls.rate.per_minute.get(), pulls.rate.burst.get(), pulls.channel), (60, 30, None));
         assert_eq!(found.secret_names().count(), 3);
     }
