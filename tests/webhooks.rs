@@ -2,6 +2,7 @@
 
 mod bounds;
 mod calls;
+mod documented;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,9 +82,12 @@ impl Stand {
 
 /// Listens on a free port, as the program does after a start.
 async fn serve(desk: &Desk) -> Serving {
-    let config = desk.folder.path().join("config");
     let values = [("DEPLOY_SECRET", OLD), ("DEPLOY_SECRET_NEW", STANDARD), ("CODE_SECRET", GITHUB), ("ALARM_SECRET", BEARER)];
-    let secrets: Secrets = values.map(|(name, value)| (name.to_owned(), value.into())).into();
+    serve_with(desk, values.map(|(name, value)| (name.to_owned(), value.into())).into()).await
+}
+
+async fn serve_with(desk: &Desk, secrets: Secrets) -> Serving {
+    let config = desk.folder.path().join("config");
     let deliveries = Workspace::open(&config).await.unwrap().deliveries().await.unwrap();
     let definitions = Definitions::new(WebhookFile::new(&config), secrets);
     let bound = Bound::take("127.0.0.1:0".parse().unwrap()).await.unwrap();

@@ -18,7 +18,7 @@ use super::definitions::Armed;
 use super::refusals::Refusals;
 use super::signature::{self, Fault, Key};
 use crate::dispatch::Refusal;
-use crate::event::{EventKind, Lane, NewEvent, Origin};
+use crate::event::{EventKind, Lane, NewEvent, Origin, Sequence};
 use crate::prompt::{Payload, quote_payload, readable_form};
 use crate::workspace::{Claimed, Scheme, Webhook};
 
@@ -107,20 +107,23 @@ async fn take(shared: &Arc<Shared>, request: Request, caller: &Caller, known: &m
     // A caller that goes away must not leave an event behind whose id is not known.
     let (shared, from, name) = (Arc::clone(shared), caller.address.ip(), webhook.name.clone());
     let accepted = tokio::spawn(async move {
-        let told = accept(&shared, &name, proof.id.as_deref(), new).await?;
-        if let Some((told, event_id)) = told {
-            tracing::info!(webhook = name, event = event_id, id = proof.id, kind = event, %from, "webhook accepted");
-            return Ok(told);
+        match accept(&shared, &name, proof.id.as_deref(), new).await? {
+            Some(sequence) => {
+                tracing::info!(webhook = name, event = sequence, id = proof.id, kind = event, %from, "webhook accepted");
+                Ok(Told::Accepted)
+            }
+            None => {
+                tracing::info!(webhook = name, id = proof.id, kind = event, %from, "webhook repeated: it was accepted before");
+                Ok(Told::Duplicate)
+            }
         }
-        tracing::info!(webhook = name, id = proof.id, kind = event, %from, "webhook repeated: it was accepted before");
-        Ok(Told::Duplicate)
     });
     // It ends early only with the runtime.
     accepted.await.map_err(|_| Refused::Closed)?
 }
 
 /// Hands the event over and returns once it and its id are safe; none: it was accepted before.
-async fn accept(shared: &Shared, webhook: &str, id: Option<&str>, event: NewEvent) -> Result<Option<(Told, u64)>, Refused> {
+async fn accept(shared: &Shared, webhook: &str, id: Option<&str>, event: NewEvent) -> Result<Option<Sequence>, Refused> {
     let deliveries = &shared.desk.deliveries;
     let claim = match id.map(|id| deliveries.claim(webhook, id, now_ms())) {
         None => None,
@@ -128,8 +131,8 @@ async fn accept(shared: &Shared, webhook: &str, id: Option<&str>, event: NewEven
         Some(Claimed::Taken) => return Ok(None),
         Some(Claimed::Pending) => return Err(Refused::Pending),
     };
-    let told = match shared.desk.dispatcher.submit(event) {
-        Ok(accepted) => Some((Told::Accepted, accepted.safe().await.map_err(Refused::Queue)?)),
+    let sequence = match shared.desk.dispatcher.submit(event) {
+        Ok(accepted) => Some(accepted.safe().await.map_err(Refused::Queue)?),
         Err(Refusal::Known) => None,
         Err(refusal) => return Err(Refused::Queue(refusal)),
     };
@@ -138,7 +141,7 @@ async fn accept(shared: &Shared, webhook: &str, id: Option<&str>, event: NewEven
     {
         tracing::error!(webhook, %error, "cannot note a delivery; repeated after a restart it would be taken again");
     }
-    Ok(told)
+    Ok(sequence)
 }
 
 /// Decides whether the caller is believed; the body comes back.

@@ -66,8 +66,8 @@ fn the_published_vector_of_github_is_good() {
     assert_eq!(call(signature, "2").unwrap(), proof, "the id of the delivery is not signed");
     assert!(proof.id.unwrap().starts_with("sha256-dffd6021bb2bd5b0af676290809ec3a53191dd81c7f70a4b28688a362182986f"));
     for (bad, fault) in [
-        (&signature[..69], Fault::Malformed("x-hub-signature-256")),
-        (&signature[..70], Fault::Wrong),
+        (&signature[..70], Fault::Malformed("x-hub-signature-256")),
+        (&signature[..69], Fault::Wrong),
         ("sha256=", Fault::Wrong),
         ("sha1=757107ea0eb2509fc211221cce984b8a37570b6d", Fault::Malformed("x-hub-signature-256")),
         ("sha256=+f7107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e1", Fault::Malformed("x-hub-signature-256")),
