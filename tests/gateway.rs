@@ -15,6 +15,7 @@ mod refusals;
 mod reload;
 mod secrets;
 mod terminal;
+mod webhooks;
 
 use crate::support::discord::{LocalDiscord, TOKEN};
 use crate::support::program::{Installation, Program};
