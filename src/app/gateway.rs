@@ -1,16 +1,22 @@
 //! `aetheel run`: Discord, until a signal.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
+use super::phase::{Phase, Phases};
 use super::settings::Settings;
 use super::start::{Ground, Refused};
+use super::system::System;
+use super::vitals::{Organs, Pulse};
 use super::{desk, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
+use crate::plain::with_causes;
+use crate::web::status::StatusPages;
 use crate::{access, telemetry};
 
 /// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out of order.
@@ -31,6 +37,15 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let (phases, system) = (Phases::default(), System::from_environment());
+    let pulse = Pulse::new(phases.clone());
+    let _pages = match open_pages(settings.config.status_address, &pulse).await {
+        Ok(pages) => pages,
+        Err(refused) => {
+            tell(&refused);
+            return refused.code;
+        }
+    };
     let started = async {
         let ground = Ground::prepare(settings, true).await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
@@ -52,7 +67,10 @@ pub async fn serve(settings: Settings) -> u8 {
         tracing::warn!("{warning}");
     }
     let notes = ground.workspace.discord_notes().clone();
+    let (roster, state) = (ground.roster(), ground.workspace.folder().join("state"));
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
+    let backend = config.agent_backend.clone();
+    pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
     let listening = tokio::select! {
@@ -67,6 +85,8 @@ pub async fn serve(settings: Settings) -> u8 {
         () = signals.next() => return exit::OK,
     };
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
+    phases.enter(Phase::Ready);
+    let _watchdog = system.ready(pulse.clone());
     let code = tokio::select! {
         () = signals.next() => exit::OK,
         error = listening.failed() => {
@@ -75,6 +95,8 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!("shutdown: begins");
+    phases.enter(Phase::Draining);
+    system.stopping();
     listening.stop_intake();
     let last = config.stop_grace * 2 + DELIVERY;
     let ended = tokio::select! {
@@ -93,6 +115,24 @@ pub async fn serve(settings: Settings) -> u8 {
     rest.close().await;
     tracing::info!("shutdown: done");
     code
+}
+
+/// Opens the status pages, where the operator wants them.
+async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option<StatusPages>, Refused> {
+    let Some(wanted) = address else { return Ok(None) };
+    if !wanted.ip().is_loopback() {
+        tracing::warn!(address = %wanted, "STATUS_ADDRESS can be reached from other machines: anyone there may read what this bot does");
+    }
+    match StatusPages::open(wanted, Arc::new(pulse.clone())).await {
+        Ok(pages) => {
+            tracing::info!(address = %pages.address, "status pages are open");
+            Ok(Some(pages))
+        }
+        Err(error) => {
+            let hint = "choose another address, or end whatever listens there";
+            Err(Refused { code: exit::UNAVAILABLE, faults: vec![format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error))] })
+        }
+    }
 }
 
 fn refused(error: StartError) -> Refused {

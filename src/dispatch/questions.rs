@@ -12,6 +12,7 @@ use super::stage::Stage;
 use crate::agent::descriptor::Expands;
 use crate::agent::{Ask, AskKind, Decision, Question};
 use crate::event::Lane;
+use crate::figures;
 use crate::prompt::neutralise;
 use crate::redact::Redactor;
 use crate::turn::Answerer;
@@ -104,10 +105,16 @@ impl Questions {
         let mut id = uuid::Uuid::new_v4().simple().to_string();
         id.truncate(16);
         let shown = OpenQuestion::of(id.clone(), ask, &self.redactor);
+        figures::question("opened");
         tracing::info!(question = id, kind = kind(&ask.kind), "question opened");
         let entry = Entry { context, ask: ask.clone(), shown: shown.clone(), answerer, stage: Arc::clone(stage) };
         lock(&self.open).insert(id, entry);
         shown
+    }
+
+    /// How many are open.
+    pub(super) fn count(&self) -> usize {
+        lock(&self.open).len()
     }
 
     /// Closes a question without an answer; false when it was not open any more.
@@ -140,6 +147,7 @@ impl Questions {
             (entry, decision)
         };
         let Context { lane, turn, .. } = &entry.context;
+        figures::question("answered");
         tracing::info!(question = id, turn, %lane, user = person.id(), name = person.name(), decision = word(&decision), "question answered");
         let shown = self.clean(&decision);
         let by = self.redactor.clean(person.name().to_owned());
