@@ -5,12 +5,15 @@ mod answers;
 mod backends;
 mod choosing;
 mod console;
+mod doctor;
 mod failures;
 mod life;
+mod logs;
 mod questions;
 mod refusals;
 mod reload;
 mod secrets;
+mod status;
 mod terminal;
 
 use crate::support::discord::{LocalDiscord, TOKEN};

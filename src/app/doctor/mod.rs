@@ -15,7 +15,7 @@ use self::report::Report;
 use super::{say, settings::Settings};
 use crate::cli::exit;
 use crate::config::LogFormat;
-use crate::telemetry;
+use crate::{access, telemetry};
 
 /// What the operator wants to know, and how.
 pub struct Wish {
@@ -36,6 +36,13 @@ pub async fn examine(settings: Settings, wish: Wish) -> u8 {
     }
     let mut report = Report::default();
     machine::examine(&mut report, &config, &variables, wish.env_file.as_deref());
+    match access::warning(&config.allowed, config.safety) {
+        Some(warning) => {
+            let (says, hint) = warning.split_once("; hint: ").unwrap_or((&warning, "see SECURITY.md"));
+            report.warning("access", says, hint);
+        }
+        None => report.ok("access", "only listed people and roles may use the bot"),
+    }
     agents::examine(&mut report, &config, &variables).await;
     if wish.offline {
         report.ok("discord", "not asked: --offline");
