@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::phase::{Phase, Phases};
+use super::phase::Phase;
 use super::settings::Settings;
 use super::start::{Ground, Refused};
 use super::system::System;
@@ -37,8 +38,8 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
-    let (phases, system) = (Phases::default(), System::from_environment());
-    let pulse = Pulse::new(phases.clone());
+    let phase = watch::Sender::new(Phase::Starting);
+    let (pulse, system) = (Pulse::new(phase.subscribe()), System::from_environment());
     let _pages = match open_pages(settings.config.status_address, &pulse).await {
         Ok(pages) => pages,
         Err(refused) => {
@@ -85,7 +86,7 @@ pub async fn serve(settings: Settings) -> u8 {
         () = signals.next() => return exit::OK,
     };
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
-    phases.enter(Phase::Ready);
+    phase.send_replace(Phase::Ready);
     let _watchdog = system.ready(pulse.clone());
     let code = tokio::select! {
         () = signals.next() => exit::OK,
@@ -95,7 +96,7 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!("shutdown: begins");
-    phases.enter(Phase::Draining);
+    phase.send_replace(Phase::Draining);
     system.stopping();
     listening.stop_intake();
     let last = config.stop_grace * 2 + DELIVERY;

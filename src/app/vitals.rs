@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use super::phase::{Phase, Phases};
+use super::phase::Phase;
 use super::roster::Roster;
 use crate::discord::Discord;
 use crate::dispatch::Dispatcher;
@@ -26,16 +27,16 @@ pub struct Organs {
 }
 
 /// See the module.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Pulse {
-    phases: Phases,
+    phase: watch::Receiver<Phase>,
     organs: Arc<OnceLock<Organs>>,
 }
 
 impl Pulse {
-    /// Looks at what the phases say, and at the organs once they are known.
-    pub fn new(phases: Phases) -> Self {
-        Self { phases, organs: Arc::default() }
+    /// Looks at what the phase is, and at the organs once they are known.
+    pub fn new(phase: watch::Receiver<Phase>) -> Self {
+        Self { phase, organs: Arc::default() }
     }
 
     /// Says what there is to look at. Counts once.
@@ -52,7 +53,7 @@ impl Vitals for Pulse {
 
     async fn unready(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        match self.phases.now() {
+        match *self.phase.borrow() {
             Phase::Starting => reasons.push("starting".to_owned()),
             Phase::Draining => reasons.push("draining".to_owned()),
             Phase::Ready => {}
