@@ -271,8 +271,12 @@ pub fn discord_connected(connected: bool) {
 }
 
 /// A login to Discord's gateway begins.
-pub fn discord_login(left: u64) {
+pub fn discord_login() {
     counter!(LOGINS).increment(1);
+}
+
+/// So many logins are left today.
+pub fn discord_logins_left(left: u64) {
     gauge!(LOGINS_LEFT).set(left as f64);
 }
 

@@ -96,7 +96,7 @@ impl Organs {
             Some(_) => {}
         }
         if let Err(error) = write_there(&self.state) {
-            reasons.push(format!("the state folder cannot be written to: {error}"));
+            reasons.push(format!("the state folder cannot be written to: {}", error.kind()));
         }
         reasons
     }

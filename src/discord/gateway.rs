@@ -82,6 +82,7 @@ pub(super) async fn keep_connected(
         };
         let generation = current.fetch_add(1, Ordering::SeqCst) + 1;
         let began = Instant::now();
+        figures::discord_login();
         let login = Login::begin(&inner, &desk, &arrivals, &phase, url, generation, &current);
         match watch_over(login, &inner, &mut stop).await {
             Verdict::Stopped => return,
@@ -111,7 +112,7 @@ async fn gateway_url(inner: &Inner) -> Result<String, StartError> {
         match inner.api.gateway(patience).await {
             Ok(gateway) => {
                 let limit = gateway.session_start_limit;
-                figures::discord_login(limit.remaining);
+                figures::discord_logins_left(limit.remaining);
                 if limit.remaining > FEW_LOGINS {
                     return Ok(gateway.url);
                 }

@@ -88,8 +88,12 @@ impl Inner {
         if let Some(running) = lock(&self.running).get_mut(&event.lane) {
             running.backend = Some(backend.clone());
         }
-        let context =
-            Context { lane: event.lane.clone(), turn: id.to_owned(), asker: event.asker, expands: backend.descriptor().expands.clone() };
+        let context = Context {
+            lane: event.lane.clone(),
+            span: tracing::Span::current(),
+            asker: event.asker,
+            expands: backend.descriptor().expands.clone(),
+        };
         let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
         let mut follower = Follower {
             veil: Veil::new(&self.parts.redactor),

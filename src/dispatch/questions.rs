@@ -72,8 +72,8 @@ pub enum AnswerRefusal {
 #[derive(Clone, Debug)]
 pub(super) struct Context {
     pub(super) lane: Lane,
-    /// The correlation id.
-    pub(super) turn: String,
+    /// Marks the lines of the log.
+    pub(super) span: tracing::Span,
     /// Who asked for the turn; none: nobody in Discord.
     pub(super) asker: Option<u64>,
     /// What the backend would expand in people's words.
@@ -131,8 +131,8 @@ impl Questions {
         if self.may(entry, person) {
             return Ok(());
         }
-        let Context { lane, turn, .. } = &entry.context;
-        tracing::warn!(question = id, turn, %lane, user = person.id(), name = person.name(), "refused an answer: neither asker nor approver");
+        let _turn = entry.context.span.enter();
+        tracing::warn!(question = id, user = person.id(), name = person.name(), "refused an answer: neither asker nor approver");
         Err(AnswerRefusal::NotYours)
     }
 
@@ -146,9 +146,9 @@ impl Questions {
             let Some(entry) = open.remove(id) else { return Err(AnswerRefusal::Gone) };
             (entry, decision)
         };
-        let Context { lane, turn, .. } = &entry.context;
+        let _turn = entry.context.span.enter();
         figures::question("answered");
-        tracing::info!(question = id, turn, %lane, user = person.id(), name = person.name(), decision = word(&decision), "question answered");
+        tracing::info!(question = id, user = person.id(), name = person.name(), decision = word(&decision), "question answered");
         let shown = self.clean(&decision);
         let by = self.redactor.clean(person.name().to_owned());
         let mut taken = Err(AnswerRefusal::Gone);

@@ -14,8 +14,8 @@ use super::processes::{Running, next_event};
 use super::{Begin, Parts, Report, Request, State};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, DeliveryWish, Exit, Input, Level, ProcKey, Query, QueryKind, QueryResult, Safety, SessionKey, Steer,
-    SteerOutcome, TimedInput, TurnKey, TurnRef,
+    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, QueryKind, QueryResult, Safety, SessionKey, Steer, SteerOutcome,
+    TimedInput, TurnKey, TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
@@ -39,7 +39,8 @@ pub(super) struct Task {
     pub(super) inputs: Vec<TimedInput>,
     /// Calls since anything was waited for.
     pub(super) unwaited: u32,
-    /// Bytes of actions, and of the agent's output, since the last turn began.
+    /// Since the last turn began: lines of the guest for the log, bytes of actions, bytes of the agent's output.
+    pub(super) remarks: u32,
     pub(super) said: u64,
     output: u64,
     pub(super) turns: BTreeMap<TurnKey, Open>,
@@ -66,7 +67,7 @@ pub(super) struct Task {
     /// A turn must end: without a process, nothing is waited for.
     pub(super) interrupted: bool,
     /// What its lines of the log are marked with.
-    span: Span,
+    pub(super) span: Span,
 }
 
 /// An open turn.
@@ -74,7 +75,7 @@ pub(super) struct Open {
     pub(super) turn: TurnRef,
     /// Correlation id.
     pub(super) id: String,
-    event: u64,
+    pub(super) event: u64,
     pub(super) reports: mpsc::UnboundedSender<Report>,
     /// The guest has ended it.
     pub(super) done: bool,
@@ -111,6 +112,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         failure,
         inputs: Vec::new(),
         unwaited: 0,
+        remarks: 0,
         said: 0,
         output: 0,
         turns: BTreeMap::new(),
@@ -201,19 +203,6 @@ impl Task {
         true
     }
 
-    /// Marks the lines of the log to come: with the turn too, while there is only one.
-    pub(super) fn mark(&mut self) {
-        let (link, backend, generation) = (self.parts.id.as_str(), self.name(), self.parts.backend.generation());
-        let only = self.turns.values().next().filter(|_| self.turns.len() == 1);
-        let seat = only.and_then(|open| self.sessions.get(&open.turn.session));
-        self.span = match (only, seat) {
-            (Some(Open { id, event, .. }), Some(Seat { lane, .. })) => {
-                tracing::error_span!(parent: None, "link", turn = id, event, %lane, backend, %generation, link)
-            }
-            _ => tracing::error_span!(parent: None, "link", backend, %generation, link),
-        };
-    }
-
     /// Whether nothing can happen here any more.
     fn is_over(&self) -> bool {
         if self.guest.is_none() {
@@ -285,7 +274,7 @@ impl Task {
         self.turns.insert(turn.turn, Open { turn, id, event, reports, done: false });
         self.state.set_turns(self.turns.len());
         self.mark();
-        (self.said, self.output, self.spawns, self.idle_until) = (0, 0, 0, None);
+        (self.remarks, self.said, self.output, self.spawns, self.idle_until) = (0, 0, 0, 0, None);
         self.input(Input::Command(Command::StartTurn(start)));
     }
 
@@ -382,15 +371,6 @@ impl Task {
     pub(super) fn dropped(&mut self, what: &str, reason: &str) {
         tracing::debug!(what, reason, "dropped what the backend said");
         self.recording.host(What::Host(format!("dropped {what}: {reason}")));
-    }
-
-    pub(super) fn diagnostic(&self, level: Level, text: &str) {
-        let text = text.escape_debug().to_string();
-        match level {
-            Level::Debug => tracing::debug!("backend says: {text}"),
-            Level::Info => tracing::info!("backend says: {text}"),
-            Level::Warn | Level::Error => tracing::warn!("backend says: {text}"),
-        }
     }
 
     /// The end: whoever follows a turn is told, and says how it ended.

@@ -155,7 +155,8 @@ impl State {
             limits: HashMap::from([("POST messages", (5, Duration::from_secs(5))), ("PATCH message", (5, Duration::from_secs(5)))]),
             token_refused: false,
             strange: false,
-            everyone: 0x7fff_ffff | 1 << 35 | 1 << 38,
+            // All but administrator.
+            everyone: 0x7fff_fff7 | 1 << 35 | 1 << 38,
             overwrites: HashMap::new(),
             flags: 0,
             clock_ahead: 0,
