@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, geteuid, getrlimit};
@@ -29,6 +29,7 @@ pub fn examine(report: &mut Report, config: &Config, variables: &HashMap<String,
     secrets(report, config, env_file);
     limits(report);
     room(report, config);
+    neighbour(report, config);
 }
 
 fn user(report: &mut Report, home: Option<&str>, root: bool) {
@@ -164,6 +165,25 @@ fn room(report: &mut Report, config: &Config) {
     }
 }
 
+/// Whether a gateway serves the folder now. Looks without locking: a gateway that starts at this moment must get its lock.
+fn neighbour(report: &mut Report, config: &Config) {
+    let lock = fs::metadata(config.config_dir.join("state/gateway.lock")).map(|file| file.ino());
+    let holder = lock.ok().and_then(|inode| holder(&fs::read_to_string("/proc/locks").unwrap_or_default(), inode));
+    match holder {
+        Some(pid) => report.ok("gateway", format!("process {pid} serves this CONFIG_DIR now")),
+        None => report.ok("gateway", "none serves this CONFIG_DIR now"),
+    }
+}
+
+/// Who holds a lock on a file, by `/proc/locks` (proc_locks(5)).
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    let of_file = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(1) == Some(&"FLOCK") && words.get(5).is_some_and(|file| file.rsplit(':').next() == Some(&inode.to_string()))
+    };
+    locks.lines().find(of_file)?.split_whitespace().nth(4)?.parse().ok()
+}
+
 /// Bytes of the files of a folder and its folders; false: there are more than were counted.
 fn size_of(folder: &Path) -> (u64, bool) {
     let (mut folders, mut bytes, mut left) = (vec![folder.to_owned()], 0_u64, RECORDINGS);
@@ -225,6 +245,17 @@ mod tests {
         fs::write(folder.path().join("b"), vec![0; 24]).unwrap();
         assert_eq!(size_of(folder.path()), (1_024, true));
         assert_eq!(size_of(&folder.path().join("gone")), (0, true));
+    }
+
+    #[test]
+    fn a_gateway_that_serves_the_folder_is_seen() {
+        let locks = "1: POSIX  ADVISORY  WRITE 77 08:01:42 0 EOF\n2: FLOCK  ADVISORY  WRITE 1234 08:01:42 0 EOF\n";
+        assert_eq!((holder(locks, 42), holder(locks, 2)), (Some(1234), None));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().lock().unwrap();
+        let inode = fs::metadata(file.path()).unwrap().ino();
+        let seen = holder(&fs::read_to_string("/proc/locks").unwrap(), inode);
+        assert_eq!(seen, Some(std::process::id()));
     }
 
     #[test]
