@@ -6,14 +6,17 @@ mod answers;
 mod backends;
 mod choosing;
 mod console;
+mod doctor;
 mod failures;
 mod life;
+mod logs;
 mod panel;
 mod projects;
 mod questions;
 mod refusals;
 mod reload;
 mod secrets;
+mod status;
 mod terminal;
 mod webhooks;
 
