@@ -6,5 +6,6 @@ mod connection;
 mod conversations;
 mod desk;
 mod files;
+mod panel;
 mod prompts;
 mod refusals;

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{debug, error, warn};
+use tracing::{Instrument as _, debug, error, warn};
 
 use super::api::nonce;
 use super::asks::{Board, Errand, Errands};
@@ -25,6 +25,7 @@ use super::{Discord, Inner};
 use crate::agent::EventKind;
 use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
 use crate::event::{Attached, Event, Lane, Origin};
+use crate::figures;
 use crate::fold::Transcript;
 use crate::split::split;
 
@@ -110,7 +111,7 @@ impl ChannelReply {
             told: Arc::clone(&told),
             posted: false,
         };
-        Self { told, answer, writer: tokio::spawn(writer.run(given)) }
+        Self { told, answer, writer: tokio::spawn(writer.run(given).in_current_span()) }
     }
 }
 
@@ -265,6 +266,7 @@ impl Writer {
             shown = self.live.show(&pieces, true, patience).await;
         }
         shown.map(drop).map_err(|error| {
+            figures::discord_send_failed();
             let length: usize = pieces.iter().map(|piece| piece.chars().count()).sum();
             error!(channel = self.channel, length, %error, "cannot send an answer to discord{}", hint(&error));
             DeliveryError(error.to_string())

@@ -53,7 +53,7 @@ async fn files_reach_the_agent_of_the_real_claude_component_and_are_gone_afterwa
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(installation.backend("claude"), built("claude")).unwrap();
     let installation = installation.with("BACKEND_CLI_PATH", &program.display().to_string());
-    let _bot = serving(&installation).await;
+    let mut bot = serving(&installation).await;
     let png = b"\x89PNG\r\n\x1a\nand pixels";
     let log = "x".repeat(100_000);
     let (cat, big) = (local.keep_file("cat.png", 200, Some(18), png), local.keep_file("big.log", 200, None, log.as_bytes()));
@@ -65,6 +65,8 @@ async fn files_reach_the_agent_of_the_real_claude_component_and_are_gone_afterwa
     assert_eq!(lines[3..], ["att-2.log holds 100000 bytes", "-# opus-9 · 3.1k in, 800 out · $0.02"]);
     let left: Vec<_> = fs::read_dir(installation.path("workspace")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
+    bot.signal(rustix::process::Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0, "recordings are whole once it has ended");
     let recordings: String = installation.recordings().into_values().collect();
     assert!(recordings.contains(&format!("18 bytes, sha256 {}", sha256(png))) && !recordings.contains("iVBORw0KGgphbmQ"), "{recordings}");
 }
