@@ -9,10 +9,14 @@ mod channels;
 mod discord_notes;
 mod followed;
 mod fresh;
+mod heartbeats;
+mod jobs;
 mod ledger;
 mod memory;
+mod outline;
 mod profiles;
 mod replace;
+mod schedule_notes;
 mod sections;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +25,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
 pub use discord_notes::DiscordNotes;
+pub use heartbeats::{Check, Heartbeats};
+pub use jobs::{CronJob, CronJobs};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use schedule_notes::{ScheduleNotes, Through};
 
 use crate::prompt::{Document, Documents};
 use followed::Followed;
@@ -52,6 +59,7 @@ pub struct Workspace {
     inner: Arc<Inner>,
     bindings: Bindings,
     notes: DiscordNotes,
+    schedules: ScheduleNotes,
 }
 
 #[derive(Debug)]
@@ -64,6 +72,8 @@ struct Inner {
     /// The last whole text of every document, for when one cannot be read.
     last: Mutex<[Option<String>; 6]>,
     channels: Mutex<Followed<Channels>>,
+    heartbeats: Mutex<Followed<Heartbeats>>,
+    jobs: Mutex<Followed<CronJobs>>,
 }
 
 impl Workspace {
@@ -80,9 +90,17 @@ impl Workspace {
             memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
-            let channels = Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse));
-            let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default(), channels };
-            Ok(Self { inner: Arc::new(inner), bindings, notes })
+            let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
+            let inner = Inner {
+                appending: RwLock::new(()),
+                appended: Mutex::default(),
+                last: Mutex::default(),
+                channels: Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse)),
+                heartbeats: Mutex::new(Followed::new(folder.join("heartbeat.md"), Heartbeats::parse)),
+                jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
+                folder,
+            };
+            Ok(Self { inner: Arc::new(inner), bindings, notes, schedules })
         })
         .await
     }
@@ -109,6 +127,34 @@ impl Workspace {
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
+    }
+
+    /// Up to when heartbeats and cron jobs were looked after.
+    #[must_use]
+    pub fn schedule_notes(&self) -> &ScheduleNotes {
+        &self.schedules
+    }
+
+    /// What is to be looked after, read again when it changed; none: there is no `heartbeat.md`.
+    pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let mut heartbeats = inner.heartbeats.lock().unwrap_or_else(PoisonError::into_inner);
+            heartbeats.refresh();
+            heartbeats.is_there().then(|| heartbeats.value())
+        })
+        .await
+    }
+
+    /// The cron jobs of `agents.md`, read again when it changed.
+    pub async fn cron_jobs(&self) -> Arc<CronJobs> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let mut jobs = inner.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.refresh();
+            jobs.value()
+        })
+        .await
     }
 
     /// What the operator wrote about channels and projects, read again when it changed.
