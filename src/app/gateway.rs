@@ -11,6 +11,7 @@ use super::start::{Ground, Refused};
 use super::{desk, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
+use crate::sources::Schedules;
 use crate::{access, telemetry};
 
 /// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out of order.
@@ -51,7 +52,8 @@ pub async fn serve(settings: Settings) -> u8 {
     if let Some(warning) = access::warning(&config.allowed, config.safety) {
         tracing::warn!("{warning}");
     }
-    let notes = ground.workspace.discord_notes().clone();
+    let workspace = ground.workspace.clone();
+    let notes = workspace.discord_notes().clone();
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
@@ -66,6 +68,7 @@ pub async fn serve(settings: Settings) -> u8 {
         },
         () = signals.next() => return exit::OK,
     };
+    let schedules = Schedules::new(dispatcher.clone(), workspace, config.time_zone.clone(), config.output_channel).await.run();
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
     let code = tokio::select! {
         () = signals.next() => exit::OK,
@@ -75,6 +78,7 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!("shutdown: begins");
+    schedules.stop().await;
     listening.stop_intake();
     let last = config.stop_grace * 2 + DELIVERY;
     let ended = tokio::select! {

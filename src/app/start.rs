@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
 use crate::process::Custody;
 use crate::redact::Redactor;
+use crate::sources;
 use crate::turn::recording::{self, Recorder};
 use crate::turn::{Backends as _, Host};
 use crate::workspace::Workspace;
@@ -147,7 +148,11 @@ impl Ground {
         if !idle.is_empty() {
             lines.push(format!("profiles of agents that cannot work here (`aetheel backend list` says why): {}", idle.join(", ")));
         }
-        let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await);
+        let (heartbeats, jobs) = (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        let placed = self.config.output_channel.is_some();
+        let plan = sources::plan(heartbeats.as_deref(), &jobs, &self.config.time_zone, placed, jiff::Timestamp::now());
+        lines.extend(plan.planned.iter().map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())));
+        let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await).chain(plan.warnings);
         lines.extend(warnings.map(|warning| format!("warning: {warning}")));
         for line in lines {
             // A closed stdout has nobody to tell.

@@ -20,8 +20,9 @@ use super::typing::Typing;
 use super::{Discord, Inner};
 use crate::agent::EventKind;
 use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
-use crate::event::{Event, Lane, Origin};
+use crate::event::{Event, EventKind as Asked, Lane, Origin};
 use crate::fold::Transcript;
+use crate::schedule::says_nothing;
 use crate::split::split;
 
 /// Discord's limit of a message, characters.
@@ -46,8 +47,9 @@ impl Outlet for Discord {
             }
             _ => self.inner.options.output_channel.map(|channel| Place { channel, reply_to: None, door: None }),
         };
+        let unasked = matches!(event.kind, Asked::Heartbeat | Asked::Cron);
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place)),
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, unasked)),
             None => Box::new(Nowhere(event.lane.clone())),
         }
     }
@@ -85,7 +87,7 @@ struct ChannelReply {
 }
 
 impl ChannelReply {
-    fn begin(inner: &Arc<Inner>, place: Place) -> Self {
+    fn begin(inner: &Arc<Inner>, place: Place, unasked: bool) -> Self {
         let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
         let writer = Writer {
@@ -96,6 +98,7 @@ impl ChannelReply {
             live: Live::new(Arc::clone(inner), place),
             told: Arc::clone(&told),
             posted: false,
+            unasked,
         };
         Self { told, answer, writer: tokio::spawn(writer.run(given)) }
     }
@@ -137,11 +140,13 @@ struct Writer {
     typing: Option<Typing>,
     /// Whether there is a draft to take back.
     posted: bool,
+    /// Nobody waits: there is no typing and no draft, and of an answer that says nothing no message.
+    unasked: bool,
 }
 
 impl Writer {
     async fn run(mut self, mut given: oneshot::Receiver<Answer>) -> Result<(), DeliveryError> {
-        self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
+        self.type_on();
         let mut next = Instant::now() + GATHER;
         let answer = loop {
             let door_closes = self.live.door_closes();
@@ -164,7 +169,7 @@ impl Writer {
                 () = tokio::time::sleep_until(next) => {}
             }
             let pieces = self.draft();
-            if pieces.is_empty() {
+            if pieces.is_empty() || self.unasked {
                 continue;
             }
             match self.live.show(&pieces, false, DRAFT).await {
@@ -222,12 +227,23 @@ impl Writer {
                 Errand::Close(id, content) => self.board.close(&id, &content).await,
             }
         }
-        if self.typing.is_none() && !self.board.is_waiting() {
+        if !self.board.is_waiting() {
+            self.type_on();
+        }
+    }
+
+    fn type_on(&mut self) {
+        if self.typing.is_none() && !self.unasked {
             self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
         }
     }
 
     async fn settle(&mut self, answer: Answer) -> Result<(), DeliveryError> {
+        if self.unasked && answer.failure.is_none() && answer.notices.is_empty() && says_nothing(&answer.text) {
+            // What stood above a question goes as well.
+            let _ = self.live.show(&[], true, self.inner.options.windows.send).await;
+            return Ok(());
+        }
         let pieces = whole(
             &self.clean(answer.text),
             answer.failure.map(|failure| self.clean(failure)).as_deref(),

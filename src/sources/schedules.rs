@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::plan::{Plan, plan};
 use crate::dispatch::{Dispatcher, Refusal};
 use crate::event::{EventKind, Lane};
-use crate::schedule::{Due, Timetable};
+use crate::schedule::{Due, Planned, Timetable};
 use crate::workspace::{CronJobs, Heartbeats, Through, Workspace};
 
 /// The longest sleep: files are looked at, and a clock that was put forward is noticed, at least this often.
@@ -163,7 +163,7 @@ impl Schedules {
             tracing::warn!("{warning}");
         }
         let saved = &self.saved;
-        let known = |planned: &crate::schedule::Planned| {
+        let known = |planned: &Planned| {
             saved.get(&planned.lane).filter(|noted| noted.schedule == planned.words()).map(|noted| noted.through)
         };
         self.timetable.replace(self.plan.planned.clone(), known, now);
@@ -180,14 +180,11 @@ impl Schedules {
 
     /// Notes how far everything was looked after.
     async fn save(&mut self) {
-        let through = self.timetable.through();
-        let same = |saved: &BTreeMap<Lane, Through>| {
-            saved.len() == self.plan.planned.len()
-                && self.timetable.through().all(|(planned, through)| saved.get(&planned.lane).is_some_and(|noted| noted.through == through))
-        };
-        if same(&self.saved) {
+        let noted = |lane: &Lane, through| self.saved.get(lane).is_some_and(|noted| noted.through == through);
+        if self.saved.len() == self.plan.planned.len() && self.timetable.through().all(|(planned, through)| noted(&planned.lane, through)) {
             return;
         }
+        let through = self.timetable.through();
         let all: BTreeMap<Lane, Through> =
             through.map(|(planned, through)| (planned.lane.clone(), Through { schedule: planned.words(), through })).collect();
         match self.workspace.schedule_notes().save(all.clone()).await {
