@@ -6,3 +6,4 @@ mod connection;
 mod desk;
 mod prompts;
 mod refusals;
+mod unasked;

@@ -11,6 +11,7 @@ mod life;
 mod questions;
 mod refusals;
 mod reload;
+mod schedules;
 mod secrets;
 mod terminal;
 

@@ -152,7 +152,8 @@ impl Ground {
         let placed = self.config.output_channel.is_some();
         let plan = sources::plan(heartbeats.as_deref(), &jobs, &self.config.time_zone, placed, jiff::Timestamp::now());
         lines.extend(plan.planned.iter().map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())));
-        let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await).chain(plan.warnings);
+        let warnings =
+            self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await).chain(plan.warnings);
         lines.extend(warnings.map(|warning| format!("warning: {warning}")));
         for line in lines {
             // A closed stdout has nobody to tell.

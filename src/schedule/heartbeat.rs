@@ -82,7 +82,8 @@ impl ActiveHours {
     /// Seconds until they begin; none while they last.
     fn until(self, moment: Wall) -> Option<i64> {
         let time = moment.rem_euclid(DAY);
-        let inside = if self.begins < self.ends { (self.begins..self.ends).contains(&time) } else { time >= self.begins || time < self.ends };
+        let inside =
+            if self.begins < self.ends { (self.begins..self.ends).contains(&time) } else { time >= self.begins || time < self.ends };
         (!inside).then(|| (self.begins - time).rem_euclid(DAY))
     }
 }

@@ -36,3 +36,13 @@ fn ticks(rhythm: &Rhythm, name: &str, from: &str, to: &str) -> Vec<String> {
     }
     found
 }
+
+#[test]
+fn an_answer_that_says_nothing_is_known() {
+    for nothing in ["", " \n", "HEARTBEAT_OK", "`HEARTBEAT_OK`\n", "**heartbeat_ok**.", "HEARTBEAT OK"] {
+        assert!(super::says_nothing(nothing), "{nothing:?}");
+    }
+    for something in ["HEARTBEAT_OK, but the disk is full", "OK", "Nothing."] {
+        assert!(!super::says_nothing(something), "{something:?}");
+    }
+}

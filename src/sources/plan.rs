@@ -61,9 +61,8 @@ impl Plan {
             return;
         }
         if task.channel.is_none() && !placed {
-            self.warnings.push(format!(
-                "{what} has no `channel`, and OUTPUT_CHANNEL_ID is not set: its answers are only in the recordings"
-            ));
+            self.warnings
+                .push(format!("{what} has no `channel`, and OUTPUT_CHANNEL_ID is not set: its answers are only in the recordings"));
         }
         self.tasks.insert(planned.lane.clone(), task);
         self.planned.push(planned);

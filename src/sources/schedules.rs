@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -66,7 +66,8 @@ impl Schedules {
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             while !stopped.is_cancelled() {
-                let rest = self.step(Timestamp::now()).await;
+                let began = Instant::now();
+                let rest = self.step(Timestamp::now()).await.saturating_sub(began.elapsed());
                 tokio::select! {
                     () = stopped.cancelled() => return,
                     () = tokio::time::sleep(rest) => {}
@@ -123,15 +124,13 @@ impl Schedules {
 
     /// A cron job is tried again while it may be made up for; a heartbeat comes round anyway.
     fn refused(&mut self, due: &Due, refusal: &Refusal, now: Timestamp) {
-        let again = match refusal {
-            // It was taken before a restart and only not noted any more.
-            Refusal::Known => {
-                tracing::debug!(lane = %due.lane, tick = %due.tick, "this tick was taken before");
-                return;
-            }
-            Refusal::TooLong { .. } => false,
-            Refusal::Busy { .. } | Refusal::Full { .. } | Refusal::ShuttingDown | Refusal::NotSaved => matches!(due.lane, Lane::Cron(_)),
-        };
+        if *refusal == Refusal::Known {
+            // It was taken before a restart, and only not noted any more.
+            tracing::debug!(lane = %due.lane, tick = %due.tick, "this tick was taken before");
+            return;
+        }
+        let passing = matches!(refusal, Refusal::Busy { .. } | Refusal::Full { .. } | Refusal::ShuttingDown | Refusal::NotSaved);
+        let again = passing && matches!(due.lane, Lane::Cron(_));
         if again {
             tracing::warn!(lane = %due.lane, tick = %due.tick, "not taken, to be tried again: {refusal}");
             self.timetable.put_back(due, now);
@@ -163,9 +162,8 @@ impl Schedules {
             tracing::warn!("{warning}");
         }
         let saved = &self.saved;
-        let known = |planned: &Planned| {
-            saved.get(&planned.lane).filter(|noted| noted.schedule == planned.words()).map(|noted| noted.through)
-        };
+        let known =
+            |planned: &Planned| saved.get(&planned.lane).filter(|noted| noted.schedule == planned.words()).map(|noted| noted.through);
         self.timetable.replace(self.plan.planned.clone(), known, now);
         let new = |kind| self.plan.planned.iter().filter(|planned| kind_of(&planned.lane) == kind).count();
         tracing::info!(heartbeats = new(EventKind::Heartbeat), cron_jobs = new(EventKind::Cron), "schedules loaded");

@@ -21,7 +21,12 @@ fn where_the_clock_is_put_forward_a_fixed_time_runs_once_after_and_an_hourly_one
         assert_eq!(hourly.len(), 23, "{name}: {hourly:?}");
         assert!(!hourly.iter().any(|tick| tick.contains(gap)), "{name}: {hourly:?}");
         // The night before and the night after are ordinary.
-        let three = ticks(&cron(&format!("{minute} {hour} * * *")), name, &midnight(day).yesterday().unwrap().timestamp().to_string(), &midnight(day).tomorrow().unwrap().tomorrow().unwrap().timestamp().to_string());
+        let three = ticks(
+            &cron(&format!("{minute} {hour} * * *")),
+            name,
+            &midnight(day).yesterday().unwrap().timestamp().to_string(),
+            &midnight(day).tomorrow().unwrap().tomorrow().unwrap().timestamp().to_string(),
+        );
         assert_eq!(three.len(), 3, "{name}: {three:?}");
         assert!(three[0].contains(gap) && three[2].contains(gap), "{name}: {three:?}");
     }
