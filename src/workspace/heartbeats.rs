@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-use super::outline::{Block, Part, block, channel, name, outline, time_zone};
+use super::outline::{Block, Part, block, channel, entry, name, outline, time_zone};
 use crate::schedule::{ActiveHours, Heartbeat};
 
 const KEYS: [&str; 8] = ["interval", "every", "channel", "active-hours", "active", "time-zone", "timezone", "zone"];
@@ -45,6 +45,11 @@ impl Heartbeats {
         for part in outline(text) {
             let block = block(&part.body, &KEYS);
             if block.entries.is_empty() {
+                let interval = |line: &str| entry(line).is_some_and(|(key, ..)| key == "interval");
+                if block.text.lines().any(interval) {
+                    let what = format!("heartbeat.md line {}: heartbeat {:?}", part.line, part.title);
+                    heartbeats.warnings.push(format!("{what} is left out: its `interval` stands below its text; make it a list item"));
+                }
                 continue;
             }
             for (line, key) in &block.strange {
@@ -172,6 +177,7 @@ Nothing to see here.
             ("- interval: soon\n- instruction: x", "\"soon\" is no interval"),
             ("- interval: 90\n", "no instruction"),
             ("- channel: 5\n- instruction: x", "no `interval`"),
+            ("Look.\ninterval: 2h", "stands below its text"),
             ("- interval: 2h\n- channel: general\n- instruction: x", "\"general\" is no channel"),
             ("- interval: 2h\n- time zone: Mars\n- instruction: x", "\"Mars\" is no time zone"),
             ("- interval: 2h\n- active hours: always\n- instruction: x", "\"always\" are no active hours"),

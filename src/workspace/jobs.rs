@@ -61,8 +61,7 @@ impl CronJobs {
             }
             let given = draft.block.entries.iter().find(|entry| entry.key == "name").map_or(draft.title.as_str(), |entry| &entry.value);
             let (line, mut called) = (draft.line, name(given));
-            let named = !called.is_empty();
-            if !named {
+            if called.is_empty() {
                 called = shortened(&draft.block.text);
                 let (first, mut number) = (called.clone(), 1);
                 while !called.is_empty() && names.contains(&called.to_lowercase()) {
@@ -114,7 +113,7 @@ fn items(lines: &[Line]) -> Vec<Vec<Line>> {
             }
             continue;
         }
-        match entry(&line.text).map(|(key, ..)| key).filter(|key| KEYS.contains(&key.as_str()) || key == "instruction" || key == "prompt") {
+        match key(&line.text) {
             Some(key) if !keys.is_empty() && !keys.contains(&key) => {
                 items.last_mut().expect("it has a key").push(line.clone());
                 keys.push(key);
@@ -128,14 +127,18 @@ fn items(lines: &[Line]) -> Vec<Vec<Line>> {
     items
 }
 
+/// The key of an entry that means something.
+fn key(line: &str) -> Option<String> {
+    entry(line).map(|(key, ..)| key).filter(|key| KEYS.contains(&key.as_str()) || key == "instruction" || key == "prompt")
+}
+
 fn of_item(lines: Vec<Line>) -> Draft {
     let line = lines[0].number;
     let indent = |line: &Line| line.text.len() - line.text.trim_start().len();
     let below = lines[1..].iter().filter(|line| !line.text.trim().is_empty()).map(indent).min().unwrap_or(0);
     let flat = |line: &Line| Line { number: line.number, text: line.text.get(below..).unwrap_or_default().to_owned() };
     let mut rest: Vec<Line> = lines[1..].iter().map(flat).collect();
-    let known = entry(&lines[0].text).is_some_and(|(key, ..)| KEYS.contains(&key.as_str()) || key == "instruction" || key == "prompt");
-    if known {
+    if key(&lines[0].text).is_some() {
         rest.insert(0, lines[0].clone());
         return Draft { line, title: String::new(), expression: None, block: block(&rest, &KEYS) };
     }
