@@ -8,6 +8,7 @@ mod choosing;
 mod console;
 mod failures;
 mod life;
+mod projects;
 mod questions;
 mod refusals;
 mod reload;
