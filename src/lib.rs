@@ -6,14 +6,15 @@
 //! | layer | modules |
 //! |---|---|
 //! | root | [`cli`] [`app`] [`telemetry`] |
-//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] |
+//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`turn`] |
 //! | files | [`workspace`] |
 //! | pure | [`queue`] [`schedule`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
-//! | words | [`event`] [`agent`] [`config`] |
+//! | words | [`event`] [`agent`] [`config`] [`figures`] |
 
 pub mod agent;
 pub mod event;
+pub mod figures;
 
 pub mod access;
 pub mod fold;
@@ -34,6 +35,7 @@ pub mod demo;
 pub mod discord;
 pub mod process;
 pub mod sources;
+pub mod web;
 pub mod workspace;
 
 pub mod app;

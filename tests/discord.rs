@@ -4,6 +4,7 @@ mod answers;
 mod asks;
 mod connection;
 mod desk;
+mod panel;
 mod prompts;
 mod refusals;
 mod unasked;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::plan::{Plan, plan};
 use crate::dispatch::{Dispatcher, Refusal};
 use crate::event::{EventKind, Lane};
+use crate::figures;
 use crate::schedule::{Due, Planned, Timetable};
 use crate::workspace::{CronJobs, Heartbeats, Through, Workspace};
 
@@ -87,7 +88,7 @@ impl Schedules {
         }
         for passed in advance.passed {
             let runs = advance.due.iter().any(|due| due.lane == passed.lane);
-            count("aetheel_schedule_skipped_total", &passed.lane, Some("missed"), passed.ticks.into());
+            figures::schedule_skipped(kind_of(&passed.lane), "missed", passed.ticks);
             if runs {
                 tracing::info!(lane = %passed.lane, ticks = passed.ticks, "ticks were missed; the last one runs once");
             } else {
@@ -98,7 +99,7 @@ impl Schedules {
         for due in advance.due {
             if self.dispatcher.is_busy(&due.lane) {
                 tracing::info!(lane = %due.lane, tick = %due.tick, reason = "busy", "skipped: the one before still runs or waits");
-                count("aetheel_schedule_skipped_total", &due.lane, Some("busy"), 1);
+                figures::schedule_skipped(kind_of(&due.lane), "busy", 1);
                 continue;
             }
             let Some(event) = self.plan.event(&due.lane, due.tick) else { continue };
@@ -112,7 +113,7 @@ impl Schedules {
             match accepted.safe().await {
                 Ok(event) => {
                     tracing::info!(lane = %due.lane, tick = %due.tick, event, "fired");
-                    count("aetheel_schedule_fired_total", &due.lane, None, 1);
+                    figures::schedule_fired(kind_of(&due.lane));
                 }
                 Err(refusal) => self.refused(&due, &refusal, now),
             }
@@ -136,7 +137,7 @@ impl Schedules {
             self.timetable.put_back(due, now);
         } else {
             tracing::warn!(lane = %due.lane, tick = %due.tick, reason = "refused", "skipped: {refusal}");
-            count("aetheel_schedule_skipped_total", &due.lane, Some("refused"), 1);
+            figures::schedule_skipped(kind_of(&due.lane), "refused", 1);
         }
     }
 
@@ -194,12 +195,4 @@ impl Schedules {
 
 fn kind_of(lane: &Lane) -> EventKind {
     if matches!(lane, Lane::Heartbeat(_)) { EventKind::Heartbeat } else { EventKind::Cron }
-}
-
-fn count(name: &'static str, lane: &Lane, reason: Option<&'static str>, by: u64) {
-    let kind = if kind_of(lane) == EventKind::Heartbeat { "heartbeat" } else { "cron" };
-    match reason {
-        Some(reason) => metrics::counter!(name, "kind" => kind, "reason" => reason).increment(by),
-        None => metrics::counter!(name, "kind" => kind).increment(by),
-    }
 }

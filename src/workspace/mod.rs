@@ -6,10 +6,12 @@
 
 mod bindings;
 mod channels;
+mod deliveries;
 mod discord_notes;
 mod followed;
 mod fresh;
 mod heartbeats;
+mod history;
 mod jobs;
 mod ledger;
 mod memory;
@@ -18,17 +20,21 @@ mod profiles;
 mod replace;
 mod schedule_notes;
 mod sections;
+mod webhooks;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
+pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
 pub use heartbeats::{Check, Heartbeats};
+pub use history::{History, Past};
 pub use jobs::{CronJob, CronJobs};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use schedule_notes::{ScheduleNotes, Through};
+pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
 use crate::prompt::{Document, Documents};
@@ -59,6 +65,7 @@ impl FileError {
 pub struct Workspace {
     inner: Arc<Inner>,
     bindings: Bindings,
+    history: History,
     notes: DiscordNotes,
     schedules: ScheduleNotes,
 }
@@ -90,6 +97,7 @@ impl Workspace {
             std::fs::create_dir_all(&state).map_err(|source| FileError::new("make the folder", &state, source))?;
             memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
+            let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let inner = Inner {
@@ -101,7 +109,7 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, notes, schedules })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules })
         })
         .await
     }
@@ -122,6 +130,12 @@ impl Workspace {
     #[must_use]
     pub fn bindings(&self) -> &Bindings {
         &self.bindings
+    }
+
+    /// Which conversations every channel had.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// How far every Discord channel was read, and where questions wait.
@@ -156,6 +170,15 @@ impl Workspace {
             jobs.value()
         })
         .await
+    }
+
+    /// Which deliveries of webhooks were taken; read once, by the one who takes them.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be read.
+    pub async fn deliveries(&self) -> Result<Deliveries, FileError> {
+        let path = self.inner.folder.join("state").join("webhooks.md");
+        blocking(move || Deliveries::open(&path, jiff::Timestamp::now().as_millisecond())).await
     }
 
     /// What the operator wrote about channels and projects, read again when it changed.
