@@ -6,6 +6,7 @@
 
 mod bindings;
 mod channels;
+mod deliveries;
 mod discord_notes;
 mod followed;
 mod fresh;
@@ -15,15 +16,18 @@ mod memory;
 mod profiles;
 mod replace;
 mod sections;
+mod webhooks;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
+pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
 pub use history::{History, Past};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
 use crate::prompt::{Document, Documents};
@@ -120,6 +124,15 @@ impl Workspace {
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
+    }
+
+    /// Which deliveries of webhooks were taken; read once, by the one who takes them.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be read.
+    pub async fn deliveries(&self) -> Result<Deliveries, FileError> {
+        let path = self.inner.folder.join("state").join("webhooks.md");
+        blocking(move || Deliveries::open(&path, jiff::Timestamp::now().as_millisecond())).await
     }
 
     /// What the operator wrote about channels and projects, read again when it changed.
