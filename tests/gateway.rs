@@ -10,6 +10,7 @@ mod doctor;
 mod failures;
 mod life;
 mod logs;
+mod panel;
 mod projects;
 mod questions;
 mod refusals;
@@ -17,6 +18,7 @@ mod reload;
 mod secrets;
 mod status;
 mod terminal;
+mod webhooks;
 
 use crate::support::discord::{LocalDiscord, TOKEN};
 use crate::support::program::{Installation, Program};

@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::start::{Ground, Refused};
 use super::system::System;
 use super::vitals::{Organs, Pulse};
+use super::webhooks::Waiting;
 use super::{desk, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
@@ -50,10 +51,11 @@ pub async fn serve(settings: Settings) -> u8 {
     let started = async {
         let ground = Ground::prepare(settings, true).await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
+        let webhooks = Waiting::bind(&ground).await?;
         let discord = Discord::connect(options).await.map_err(refused)?;
-        Ok::<_, Refused>((ground, discord))
+        Ok::<_, Refused>((ground, discord, webhooks))
     };
-    let (ground, discord) = tokio::select! {
+    let (ground, discord, webhooks) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -72,6 +74,7 @@ pub async fn serve(settings: Settings) -> u8 {
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
     let backend = config.agent_backend.clone();
     pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
+    let webhooks = webhooks.serve(&dispatcher);
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
     let listening = tokio::select! {
@@ -85,6 +88,7 @@ pub async fn serve(settings: Settings) -> u8 {
         },
         () = signals.next() => return exit::OK,
     };
+    webhooks.open().await;
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
     phase.send_replace(Phase::Ready);
     let _watchdog = system.ready(pulse.clone());
@@ -99,6 +103,7 @@ pub async fn serve(settings: Settings) -> u8 {
     phase.send_replace(Phase::Draining);
     system.stopping();
     listening.stop_intake();
+    webhooks.stop_intake();
     let last = config.stop_grace * 2 + DELIVERY;
     let ended = tokio::select! {
         ended = timeout(config.shutdown_grace + last, dispatcher.shutdown(config.shutdown_grace)) => ended,
@@ -110,6 +115,7 @@ pub async fn serve(settings: Settings) -> u8 {
     if ended.is_err() {
         tracing::warn!("shutdown: not every answer could be delivered; those of turns are in the recordings");
     }
+    webhooks.close().await;
     listening.close().await;
     saving.abort();
     desk::save(&notes).await;

@@ -7,6 +7,7 @@ mod doctor;
 mod foundation;
 mod gateway;
 mod listing;
+mod panel;
 mod phase;
 mod roster;
 pub mod settings;
@@ -14,6 +15,7 @@ pub mod start;
 mod system;
 mod variant;
 mod vitals;
+mod webhooks;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -111,7 +113,7 @@ async fn check(settings: Settings) -> u8 {
 
 /// `aetheel backend list`.
 async fn list(settings: Settings, json: bool) -> u8 {
-    let Settings { config, variables, redactor } = settings;
+    let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
         say(&format!("error: {fault}"));
         return exit::CONFIG;

@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Intake
-//!                            └─(buttons)─▶ asks ──▶ Intake
+//!                            ├─(buttons)─▶ asks ──▶ Intake
+//!                            └─(menus, most commands)─▶ panel ──▶ Panel
 //! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
 //! ```
 
@@ -23,6 +24,7 @@ mod interactions;
 mod limits;
 mod live;
 mod mention;
+mod panel;
 mod permissions;
 mod reception;
 mod reply;
@@ -42,6 +44,7 @@ use tracing::{info, warn};
 
 pub use checkup::{Checkup, Known, Place};
 pub use intake::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
+pub use panel::Panel;
 pub use permissions::Missing;
 
 use crate::config::Config;

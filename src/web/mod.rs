@@ -3,3 +3,4 @@
 //! Decides nothing: it asks the rest through traits that `app` answers.
 
 pub mod status;
+pub mod webhooks;

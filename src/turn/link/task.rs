@@ -11,16 +11,16 @@ use tracing::{Instrument as _, Span};
 use super::closing::Leaving;
 use super::files::{Files, Secrets};
 use super::processes::{Running, next_event};
-use super::{Begin, Parts, Report, Request, State};
+use super::{Begin, Parts, Report, Request, State, Told};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, QueryKind, QueryResult, Safety, SessionKey, Steer, SteerOutcome,
-    TimedInput, TurnKey, TurnRef,
+    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, QueryResult, Safety, SessionKey, Steer, SteerOutcome, TimedInput,
+    TurnKey, TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
 use crate::turn::recording::{Recording, What};
-use crate::turn::{Backend, Guest, GuestFailure, ProcessEvent};
+use crate::turn::{Guest, GuestFailure, ProcessEvent};
 
 /// Inputs after which a call into the guest is made although more are there.
 pub(super) const BATCH: usize = 1024;
@@ -49,7 +49,7 @@ pub(super) struct Task {
     pub(super) sessions: HashMap<SessionKey, Seat>,
     pub(super) asks: BTreeMap<AskKey, TurnKey>,
     pub(super) steers: HashMap<u32, oneshot::Sender<SteerOutcome>>,
-    pub(super) queries: HashMap<u32, oneshot::Sender<QueryResult>>,
+    pub(super) queries: HashMap<u32, Pending>,
     keys: u32,
     pub(super) processes: BTreeMap<ProcKey, Running>,
     pub(super) spawns: u32,
@@ -79,6 +79,22 @@ pub(super) struct Open {
     pub(super) reports: mpsc::UnboundedSender<Report>,
     /// The guest has ended it.
     pub(super) done: bool,
+}
+
+/// A question beside the turns that has no answer yet.
+pub(super) struct Pending {
+    /// The session it is about.
+    pub(super) session: Option<SessionKey>,
+    /// The agent's new id of that session.
+    pub(super) native: Option<String>,
+    told: oneshot::Sender<Told>,
+}
+
+impl Pending {
+    pub(super) fn answered(self, result: QueryResult) {
+        // Whoever asked may have given up.
+        let _ = self.told.send(Told { result, native: self.native });
+    }
 }
 
 /// What is known of a session.
@@ -244,7 +260,7 @@ impl Task {
                 self.input(Input::Command(Command::Steer(steer)));
             }
             Request::End(turn, ending) => self.end(turn, ending),
-            Request::Query(kind, told) => self.query(kind, told),
+            Request::Query(query) => self.query(query),
             Request::CloseSession(session) => {
                 if self.sessions.remove(&session).is_some() {
                     self.input(Input::Command(Command::CloseSession(session)));
@@ -295,51 +311,14 @@ impl Task {
         }
     }
 
-    fn query(&mut self, kind: QueryKind, told: oneshot::Sender<QueryResult>) {
+    fn query(&mut self, asked: super::Query) {
+        let super::Query { session, kind, told } = asked;
         let query = self.next_key();
-        self.queries.insert(query, told);
+        self.queries.insert(query, Pending { session, native: None, told });
         if self.idle_until.is_some() {
             self.idle_until = Some(Instant::now() + self.parts.host.link_idle);
         }
-        self.input(Input::Command(Command::Query(Query { query, session: None, kind })));
-    }
-
-    /// Goes over to a newer generation: its guest takes over what the present one saved.
-    async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
-        if !self.turns.is_empty() || !self.inputs.is_empty() || self.is_ending() {
-            return false;
-        }
-        let Some(guest) = self.guest.as_mut() else { return false };
-        let saved_by = self.parts.backend.descriptor().version.clone();
-        let state = match guest.save().await {
-            Ok(Some(state)) => state,
-            Ok(None) => return false,
-            Err(failure) => {
-                self.fail(failure);
-                return false;
-            }
-        };
-        let loaded = async {
-            let mut guest = backend.open().await?;
-            guest.load(&state, &saved_by).await?;
-            Ok::<_, GuestFailure>(guest)
-        };
-        match loaded.await {
-            Ok(guest) => {
-                let (from, to) = (self.parts.backend.generation().clone(), backend.generation().clone());
-                tracing::info!(%from, %to, "link moved to the new generation");
-                self.recording.host(What::Moved { generation: to.number, digest: to.digest.clone(), saved_by, state });
-                self.guest = Some(guest);
-                self.parts.backend = backend;
-                self.state.renewed(&to);
-                self.mark();
-                true
-            }
-            Err(failure) => {
-                tracing::info!(%failure, "link stays on its generation until it is idle");
-                false
-            }
-        }
+        self.input(Input::Command(Command::Query(Query { query, session, kind })));
     }
 
     /// The agent said something.
@@ -366,11 +345,6 @@ impl Task {
 
     pub(super) fn name(&self) -> &str {
         &self.parts.backend.descriptor().name
-    }
-
-    pub(super) fn dropped(&mut self, what: &str, reason: &str) {
-        tracing::debug!(what, reason, "dropped what the backend said");
-        self.recording.host(What::Host(format!("dropped {what}: {reason}")));
     }
 
     /// The end: whoever follows a turn is told, and says how it ended.
