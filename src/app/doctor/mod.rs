@@ -29,7 +29,7 @@ pub struct Wish {
 
 /// Looks at everything and tells it; returns the exit code.
 pub async fn examine(settings: Settings, wish: Wish) -> u8 {
-    let Settings { config, variables, redactor } = settings;
+    let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
         say(&format!("error: {fault}"));
         return exit::CONFIG;
