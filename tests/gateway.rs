@@ -6,6 +6,7 @@ mod backends;
 mod choosing;
 mod console;
 mod failures;
+mod hooks;
 mod life;
 mod questions;
 mod refusals;

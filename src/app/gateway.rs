@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::phase::Phase;
 use super::settings::Settings;
 use super::start::{Ground, Refused};
-use super::{desk, say, tell};
+use super::{desk, hooks, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::{access, telemetry};
@@ -31,13 +33,15 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let phase = watch::Sender::new(Phase::Starting);
     let started = async {
         let ground = Ground::prepare(settings, true).await?;
+        let booted = ground.boot().await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
         let discord = Discord::connect(options).await.map_err(refused)?;
-        Ok::<_, Refused>((ground, discord))
+        Ok::<_, Refused>((ground, booted, discord))
     };
-    let (ground, discord) = tokio::select! {
+    let (ground, booted, discord) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -51,7 +55,8 @@ pub async fn serve(settings: Settings) -> u8 {
     if let Some(warning) = access::warning(&config.allowed, config.safety) {
         tracing::warn!("{warning}");
     }
-    let notes = ground.workspace.discord_notes().clone();
+    let workspace = ground.workspace.clone();
+    let notes = workspace.discord_notes().clone();
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
@@ -67,6 +72,8 @@ pub async fn serve(settings: Settings) -> u8 {
         () = signals.next() => return exit::OK,
     };
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
+    phase.send_replace(Phase::Ready);
+    hooks::started(&dispatcher, &workspace, booted.instructions).await;
     let code = tokio::select! {
         () = signals.next() => exit::OK,
         error = listening.failed() => {
@@ -75,19 +82,35 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!("shutdown: begins");
+    phase.send_replace(Phase::Draining);
     listening.stop_intake();
+    tracing::info!("shutdown: intake closed");
+    let grace = config.shutdown_grace;
     let last = config.stop_grace * 2 + DELIVERY;
+    let in_order = async {
+        // Before the dispatcher takes nothing more, its own hook included.
+        let hook = hooks::stopping(&dispatcher, &workspace).await;
+        let turns = timeout(grace + last, dispatcher.shutdown(grace));
+        tokio::join!(turns, hooks::stopped(&dispatcher, hook, grace)).0
+    };
     let ended = tokio::select! {
-        ended = timeout(config.shutdown_grace + last, dispatcher.shutdown(config.shutdown_grace)) => ended,
+        ended = in_order => ended.is_ok(),
         () = signals.next() => {
             tracing::warn!("shutdown: second signal, stopping turns now");
-            timeout(last, dispatcher.shutdown(Duration::ZERO)).await
+            tokio::select! {
+                ended = timeout(last, dispatcher.shutdown(Duration::ZERO)) => ended.is_ok(),
+                () = signals.next() => {
+                    tracing::warn!("shutdown: third signal, leaving at once; the next start ends what is left of agents");
+                    return code;
+                }
+            }
         }
     };
-    if ended.is_err() {
+    if !ended {
         tracing::warn!("shutdown: not every answer could be delivered; those of turns are in the recordings");
     }
     listening.close().await;
+    tracing::info!("shutdown: discord is closed");
     saving.abort();
     desk::save(&notes).await;
     rest.close().await;

@@ -5,7 +5,9 @@ mod auto;
 mod desk;
 mod foundation;
 mod gateway;
+mod hooks;
 mod listing;
+pub mod phase;
 mod roster;
 pub mod settings;
 pub mod start;
@@ -176,6 +178,11 @@ async fn talk(settings: Settings) -> u8 {
             return refused.code;
         }
     };
+    // What is to be said at the first start is said where the gateway serves.
+    if let Err(refused) = ground.boot().await {
+        tell(&refused);
+        return refused.code;
+    }
     let live = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let console = std::sync::Arc::new(Console::new(live, console::stdout()));
     let grace = ground.config.shutdown_grace;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{debug, error};
+use tracing::{debug, error, info};
 
 use super::asks::{Board, Errand, Errands};
 use super::live::{Live, Place};
@@ -47,14 +47,17 @@ impl Outlet for Discord {
             _ => self.inner.options.output_channel.map(|channel| Place { channel, reply_to: None, door: None }),
         };
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place)),
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, !matches!(event.origin, Origin::Internal { .. }))),
             None => Box::new(Nowhere(event.lane.clone())),
         }
     }
 }
 
-/// The answer to something that has no place in Discord.
+/// The answer to something that has no place in Discord: only the log has it.
 struct Nowhere(Lane);
+
+/// Characters of an answer that the log has.
+const LOGGED: usize = 500;
 
 #[async_trait]
 impl Reply for Nowhere {
@@ -66,8 +69,10 @@ impl Reply for Nowhere {
 
     fn settled(&mut self, _id: &str, _how: &Settlement) {}
 
-    async fn finish(self: Box<Self>, _answer: Answer) -> Result<(), DeliveryError> {
-        Err(DeliveryError(format!("{} has no discord channel", self.0)))
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        let (text, failure) = (one_line(&answer.text, LOGGED), answer.failure);
+        info!(lane = %self.0, text, failure, "an answer has no place in discord; set OUTPUT_CHANNEL_ID or a channel to see it there");
+        Ok(())
     }
 }
 
@@ -85,7 +90,7 @@ struct ChannelReply {
 }
 
 impl ChannelReply {
-    fn begin(inner: &Arc<Inner>, place: Place) -> Self {
+    fn begin(inner: &Arc<Inner>, place: Place, awaited: bool) -> Self {
         let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
         let writer = Writer {
@@ -95,6 +100,7 @@ impl ChannelReply {
             typing: None,
             live: Live::new(Arc::clone(inner), place),
             told: Arc::clone(&told),
+            awaited,
             posted: false,
         };
         Self { told, answer, writer: tokio::spawn(writer.run(given)) }
@@ -135,6 +141,8 @@ struct Writer {
     board: Board,
     /// None while somebody is being waited for.
     typing: Option<Typing>,
+    /// Whether somebody waits for it, who is told also that there is nothing.
+    awaited: bool,
     /// Whether there is a draft to take back.
     posted: bool,
 }
@@ -232,6 +240,7 @@ impl Writer {
             &self.clean(answer.text),
             answer.failure.map(|failure| self.clean(failure)).as_deref(),
             &answer.notices.into_iter().map(|notice| self.clean(notice)).collect::<Vec<_>>(),
+            self.awaited,
         );
         let patience = self.inner.options.windows.send;
         let mut shown = self.live.show(&pieces, true, patience).await;
@@ -300,10 +309,10 @@ fn status(transcript: &Transcript) -> Option<String> {
 }
 
 /// The messages of the finished answer: the text, and below it what went wrong and what else is to know.
-fn whole(text: &str, failure: Option<&str>, notices: &[String]) -> Vec<String> {
+fn whole(text: &str, failure: Option<&str>, notices: &[String], awaited: bool) -> Vec<String> {
     let mut pieces = split(text, MESSAGE);
     let mut below: Vec<String> = failure.map(|failure| format!("⚠️ {}", one_line(failure, 500))).into_iter().collect();
-    if pieces.is_empty() && failure.is_none() {
+    if pieces.is_empty() && failure.is_none() && awaited {
         below.push(EMPTY.to_owned());
     }
     below.extend(notices.iter().map(|notice| format!("-# {}", one_line(notice, 300))));
@@ -328,16 +337,17 @@ mod tests {
     #[test]
     fn a_failure_and_notices_stand_below_the_text() {
         let notices = ["the session is a new one".to_owned()];
-        assert_eq!(whole("Half an", Some("Query timed out"), &notices), ["Half an\n⚠️ Query timed out\n-# the session is a new one"]);
-        assert_eq!(whole("", Some("Query timed out"), &[]), ["⚠️ Query timed out"]);
-        assert_eq!(whole("", None, &[]), [EMPTY]);
-        assert_eq!(whole("Done", None, &[]), ["Done"]);
+        assert_eq!(whole("Half an", Some("Query timed out"), &notices, true), ["Half an\n⚠️ Query timed out\n-# the session is a new one"]);
+        assert_eq!(whole("", Some("Query timed out"), &[], true), ["⚠️ Query timed out"]);
+        assert_eq!(whole("", None, &[], true), [EMPTY]);
+        assert_eq!(whole("", None, &[], false), [""; 0], "nobody waits for it");
+        assert_eq!(whole("Done", None, &[], true), ["Done"]);
     }
 
     #[test]
     fn what_stands_below_never_makes_a_message_too_long() {
         let text = "x".repeat(1_995);
-        let pieces = whole(&text, Some("Query timed out"), &[]);
+        let pieces = whole(&text, Some("Query timed out"), &[], true);
         assert_eq!(pieces, [text, "⚠️ Query timed out".to_owned()]);
     }
 }

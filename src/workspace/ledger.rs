@@ -121,6 +121,13 @@ impl<E: Entry> Ledger<E> {
         Ok(())
     }
 
+    /// Whether there is a list item that could not be read and names all of these values.
+    pub(super) fn leaves_out(&self, values: &[&str]) -> bool {
+        let kept = self.lines.iter().filter_map(|line| if let Line::Kept(line) = line { Some(line) } else { None });
+        let mut items = kept.filter(|line| line.trim_start().starts_with(['-', '*']));
+        items.any(|line| values.iter().all(|value| line.contains(&code(value))))
+    }
+
     fn parse(&mut self, text: &str) {
         self.lines.clear();
         self.entries.clear();

@@ -72,7 +72,7 @@ pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
 }
 
 /// A line without what comments hide; `open` says whether one goes on.
-fn uncommented(line: &str, open: &mut bool) -> String {
+pub(super) fn uncommented(line: &str, open: &mut bool) -> String {
     let (mut rest, mut kept) = (line, String::new());
     loop {
         if *open {
