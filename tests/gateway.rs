@@ -1,11 +1,13 @@
 //! The real program: `aetheel run` against a local Discord, `aetheel console` with and without a terminal, its refusals
 //! and its exit codes. Needs the built demo backend (`make guests`).
 
+mod access;
 mod answers;
 mod backends;
 mod choosing;
 mod console;
 mod failures;
+mod files;
 mod hooks;
 mod life;
 mod questions;

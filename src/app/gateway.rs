@@ -91,7 +91,7 @@ pub async fn serve(settings: Settings) -> u8 {
         // Before the dispatcher takes nothing more, its own hook included.
         let hook = hooks::stopping(&dispatcher, &workspace).await;
         let turns = timeout(grace + last, dispatcher.shutdown(grace));
-        tokio::join!(turns, hooks::stopped(&dispatcher, hook, grace)).0
+        tokio::join!(biased; hooks::stopped(&dispatcher, hook, grace), turns).1
     };
     let ended = tokio::select! {
         ended = in_order => ended.is_ok(),

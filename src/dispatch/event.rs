@@ -34,7 +34,8 @@ impl Inner {
         let span = tracing::info_span!("turn", turn = id, event = event.sequence, lane = %event.lane);
         async {
             let stage = Stage::new(self.parts.outlet.open(&event));
-            self.begin_hook(&event, &stop).await;
+            let hooks = self.parts.workspace.hooks().await;
+            self.begin_hook(&hooks, &event, &stop).await;
             let answer = self.answer(&event, &id, (stop.clone(), steers), &stage).await.cleaned(&self.parts.redactor);
             let failed = answer.failure.is_some();
             let Some(reply) = stage.take() else { return };
@@ -42,7 +43,7 @@ impl Inner {
                 tracing::error!(%error, "the answer was not delivered; it is in the recording");
             }
             // People have their answer; the lane is held until the hook has ended too.
-            self.stop_hook(&event, &stop, failed).await;
+            self.stop_hook(&hooks, &event, &stop, failed).await;
         }
         .instrument(span)
         .await;

@@ -14,7 +14,7 @@ use crate::agent::{Ask, AskKey};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::fold::Transcript;
 use crate::turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult};
-use crate::workspace::{Hook, Instruction};
+use crate::workspace::{Hook, Hooks, Instruction};
 
 /// How a turn of an event can be stopped.
 type Stop = watch::Receiver<Option<StopReason>>;
@@ -34,25 +34,24 @@ impl Dispatcher {
 
 impl Inner {
     /// Fires the hook before the turn of an event.
-    pub(super) async fn begin_hook(&self, event: &Event, stop: &Stop) {
-        self.fire(Hook::AgentBegin, event, stop, "is about to be answered").await;
+    pub(super) async fn begin_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop) {
+        self.fire(hooks, Hook::AgentBegin, event, stop, "is about to be answered").await;
     }
 
     /// Fires the hook after the turn of an event. A person who stopped the turn stopped the turn only.
-    pub(super) async fn stop_hook(&self, event: &Event, stop: &Stop, failed: bool) {
+    pub(super) async fn stop_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop, failed: bool) {
         if let Some(running) = lock(&self.running).get(&event.lane) {
             running.stop.send_if_modified(|reason| reason.take_if(|reason| *reason == StopReason::User).is_some());
         }
-        self.fire(Hook::AgentStop, event, stop, if failed { "ended with a failure" } else { "was answered" }).await;
+        self.fire(hooks, Hook::AgentStop, event, stop, if failed { "ended with a failure" } else { "was answered" }).await;
     }
 
-    async fn fire(&self, hook: Hook, event: &Event, stop: &Stop, what: &str) {
+    async fn fire(&self, hooks: &Hooks, hook: Hook, event: &Event, stop: &Stop, what: &str) {
         // A hook's own turn fires none.
         if event.kind == EventKind::Hook || stop.borrow().is_some() {
             return;
         }
         let name = hook.name();
-        let hooks = self.parts.workspace.hooks().await;
         let Some(instruction) = hooks.of(hook) else {
             tracing::debug!(hook = name, "hook fired; agents.md has no instruction for it");
             return;
