@@ -10,6 +10,7 @@ mod failures;
 mod files;
 mod hooks;
 mod life;
+mod projects;
 mod questions;
 mod refusals;
 mod reload;

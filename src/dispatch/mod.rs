@@ -8,6 +8,7 @@ mod choices;
 mod event;
 mod hooks;
 mod pace;
+mod projects;
 mod question;
 mod questions;
 mod reply;
@@ -25,6 +26,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 pub use choices::{Choices, Effective, effective};
+pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Unseen};

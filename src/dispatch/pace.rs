@@ -14,10 +14,13 @@ use governor::{Quota, RateLimiter};
 /// People remembered before those who have been quiet for a while are looked for.
 const PEOPLE: usize = 1_000;
 
+/// By person.
+type Limiter<C> = RateLimiter<u64, HashMapStateStore<u64>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+
 /// Counts prompts by person.
 #[derive(Debug)]
 pub(super) struct Pace<C: Clock + Clone = DefaultClock> {
-    limiter: Option<RateLimiter<u64, HashMapStateStore<u64>, C, NoOpMiddleware<C::Instant>>>,
+    limiter: Option<Limiter<C>>,
     clock: C,
 }
 
