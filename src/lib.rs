@@ -6,7 +6,7 @@
 //! | layer | modules |
 //! |---|---|
 //! | root | [`cli`] [`app`] [`telemetry`] |
-//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`demo`] |
+//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`turn`] |
 //! | files | [`workspace`] |
 //! | pure | [`queue`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
@@ -32,6 +32,7 @@ pub mod console;
 pub mod demo;
 pub mod discord;
 pub mod process;
+pub mod web;
 pub mod workspace;
 
 pub mod app;

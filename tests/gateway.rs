@@ -10,12 +10,14 @@ mod failures;
 mod files;
 mod hooks;
 mod life;
+mod panel;
 mod projects;
 mod questions;
 mod refusals;
 mod reload;
 mod secrets;
 mod terminal;
+mod webhooks;
 
 use crate::support::discord::{LocalDiscord, TOKEN};
 use crate::support::program::{Installation, Program};

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::phase::Phase;
 use super::settings::Settings;
 use super::start::{Ground, Refused};
+use super::webhooks::Waiting;
 use super::{desk, hooks, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
@@ -38,10 +39,11 @@ pub async fn serve(settings: Settings) -> u8 {
         let ground = Ground::prepare(settings, true).await?;
         let booted = ground.boot().await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
+        let webhooks = Waiting::bind(&ground).await?;
         let discord = Discord::connect(options).await.map_err(refused)?;
-        Ok::<_, Refused>((ground, booted, discord))
+        Ok::<_, Refused>((ground, booted, discord, webhooks))
     };
-    let (ground, booted, discord) = tokio::select! {
+    let (ground, booted, discord, webhooks) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -58,6 +60,7 @@ pub async fn serve(settings: Settings) -> u8 {
     let workspace = ground.workspace.clone();
     let notes = workspace.discord_notes().clone();
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
+    let webhooks = webhooks.serve(&dispatcher);
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
     let listening = tokio::select! {
@@ -71,6 +74,7 @@ pub async fn serve(settings: Settings) -> u8 {
         },
         () = signals.next() => return exit::OK,
     };
+    webhooks.open().await;
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
     phase.send_replace(Phase::Ready);
     hooks::started(&dispatcher, &workspace, booted.instructions).await;
@@ -84,6 +88,7 @@ pub async fn serve(settings: Settings) -> u8 {
     tracing::info!("shutdown: begins");
     phase.send_replace(Phase::Draining);
     listening.stop_intake();
+    webhooks.stop_intake();
     tracing::info!("shutdown: intake closed");
     let grace = config.shutdown_grace;
     let last = config.stop_grace * 2 + DELIVERY;
@@ -109,6 +114,7 @@ pub async fn serve(settings: Settings) -> u8 {
     if !ended {
         tracing::warn!("shutdown: not every answer could be delivered; those of turns are in the recordings");
     }
+    webhooks.close().await;
     listening.close().await;
     tracing::info!("shutdown: discord is closed");
     saving.abort();

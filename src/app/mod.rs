@@ -7,11 +7,13 @@ mod foundation;
 mod gateway;
 mod hooks;
 mod listing;
+mod panel;
 pub mod phase;
 mod roster;
 pub mod settings;
 pub mod start;
 mod variant;
+mod webhooks;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -106,7 +108,7 @@ async fn check(settings: Settings) -> u8 {
 
 /// `aetheel backend list`.
 async fn list(settings: Settings, json: bool) -> u8 {
-    let Settings { config, variables, redactor } = settings;
+    let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
         say(&format!("error: {fault}"));
         return exit::CONFIG;

@@ -21,6 +21,7 @@ use tracing::{debug, error, info, warn};
 use super::api::Api;
 use super::handler::Handler;
 use super::intake::Desk;
+use super::panel::Panels;
 use super::reception::Arrival;
 use super::rest::{Patience, http_client};
 use super::{Inner, StartError};
@@ -189,6 +190,7 @@ impl Login {
         let (end, ended) = oneshot::channel();
         let (seen, inner, desk) = (Arc::clone(&connected), Arc::clone(inner), desk.clone());
         let (arrivals, phase, current) = (arrivals.clone(), Arc::clone(phase), Arc::clone(current));
+        let main = tokio::runtime::Handle::current();
         let run = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
@@ -198,10 +200,22 @@ impl Login {
                 }
             };
             let result = runtime.block_on(async {
+                let api = Api { rest: inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))? };
+                let panels = Arc::new(Panels {
+                    api: api.clone(),
+                    sender: inner.api.clone(),
+                    identity: Arc::clone(&inner.identity),
+                    panel: Arc::clone(&desk.panel),
+                    gate: Arc::clone(&desk.gate),
+                    runtime: main,
+                    patience: inner.options.windows.send,
+                    alias: inner.options.command_alias.clone(),
+                });
                 let handler = Handler {
                     generation,
                     current,
-                    api: Api { rest: inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))? },
+                    api,
+                    panels,
                     identity: Arc::clone(&inner.identity),
                     interactions: Arc::clone(&inner.interactions),
                     asks: Arc::clone(&inner.asks),

@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Intake
-//!                            └─(buttons)─▶ asks ──▶ Intake
+//!                            ├─(buttons)─▶ asks ──▶ Intake
+//!                            └─(menus, most commands)─▶ panel ──▶ Panel
 //! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
 //! ```
 
@@ -22,6 +23,7 @@ mod interactions;
 mod limits;
 mod live;
 mod mention;
+mod panel;
 mod reception;
 mod reply;
 mod rest;
@@ -39,6 +41,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 pub use intake::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
+pub use panel::Panel;
 
 use crate::config::Config;
 use crate::redact::Redactor;

@@ -20,7 +20,7 @@ use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult
 use crate::workspace::{Binding, LaneSettings, SessionId};
 
 /// The setting beside a session that says where it was made.
-const DIRECTORY: &str = "directory";
+pub(super) const DIRECTORY: &str = "directory";
 
 impl Inner {
     /// Runs the event's turn and delivers its answer.
@@ -191,7 +191,7 @@ impl Inner {
     }
 
     /// A working directory other than the usual one.
-    fn elsewhere(&self, directory: &Path) -> Option<String> {
+    pub(super) fn elsewhere(&self, directory: &Path) -> Option<String> {
         (directory != self.parts.host.cwd).then(|| directory.to_string_lossy().into_owned())
     }
 
@@ -209,6 +209,9 @@ impl Inner {
         let mut notices = result.transcript.notices().to_vec();
         let saved = match (&result.ending, &result.session) {
             (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
+                if let Some(lost) = requested {
+                    self.lost(&event.lane, backend, lost).await;
+                }
                 bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
             (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => match SessionId::new(&ready.native_id) {
@@ -217,10 +220,13 @@ impl Inner {
                     let noted = if binding.settings.get(DIRECTORY) == elsewhere.as_ref() {
                         Ok(())
                     } else {
-                        bindings.set_setting(&event.lane, backend, DIRECTORY, elsewhere).await
+                        bindings.set_setting(&event.lane, backend, DIRECTORY, elsewhere.clone()).await
                     };
                     match noted {
-                        Ok(()) => bindings.set_session_if(&event.lane, backend, Some(id), binding.epoch).await,
+                        Ok(()) => {
+                            self.noted(event, backend, id.clone(), requested, (ready.title.as_deref(), elsewhere)).await;
+                            bindings.set_session_if(&event.lane, backend, Some(id), binding.epoch).await
+                        }
                         Err(error) => Err(error),
                     }
                 }

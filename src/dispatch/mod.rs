@@ -7,33 +7,43 @@
 mod choices;
 mod event;
 mod hooks;
+mod knobs;
+mod listings;
 mod pace;
+mod pages;
 mod projects;
 mod question;
 mod questions;
 mod reply;
+mod sessions;
 mod settings;
 mod stage;
 mod steering;
 mod veil;
+mod view;
 mod wording;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 pub use choices::{Choices, Effective, effective};
+pub use knobs::Knob;
+pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Unseen};
+pub use sessions::{Conversation, Conversations};
 pub use settings::Setting;
 pub use steering::Steered;
+pub use view::{Glimpse, QueueView, View};
 pub use wording::Refusal;
 
+use self::listings::Listings;
 use self::pace::Pace;
 use self::questions::Questions;
 use self::steering::Running;
@@ -101,6 +111,9 @@ pub struct Dispatcher {
 struct Inner {
     parts: Parts,
     links: Links,
+    /// What agents told of their models and sessions.
+    listings: Listings,
+    began: Instant,
     queue: Mutex<Queue>,
     pace: Pace,
     /// How to reach the turn of a lane.
@@ -127,6 +140,8 @@ impl Dispatcher {
         let inner = Inner {
             parts,
             links,
+            listings: Listings::default(),
+            began: Instant::now(),
             queue,
             pace,
             running: Mutex::default(),
@@ -261,7 +276,8 @@ impl Dispatcher {
             let Some(event) = lock(&self.inner.queue).next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            lock(&self.inner.running).insert(event.lane.clone(), Running { stop, steers, backend: None });
+            lock(&self.inner.running)
+                .insert(event.lane.clone(), Running { stop, steers, backend: None, glimpse: Glimpse::of(&event, jiff::Timestamp::now()) });
             let ticket = Ticket { dispatcher: self.clone(), sequence: event.sequence, lane: event.lane.clone() };
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {

@@ -5,5 +5,7 @@ mod health;
 mod hooks;
 mod hostile;
 mod order;
+mod sessions;
 mod steering;
 mod turns;
+mod view;

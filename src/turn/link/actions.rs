@@ -88,7 +88,11 @@ impl Task {
             }
             Action::SessionReady(ready) => match self.turns.values().find(|open| open.turn.session == ready.session) {
                 Some(open) => drop(open.reports.send(Report::Session(ready))),
-                None => self.dropped("session-ready", "its session has no open turn"),
+                // Shortened, some agents go on under another id.
+                None => match self.queries.values_mut().find(|pending| pending.session == Some(ready.session)) {
+                    Some(pending) => pending.native = Some(ready.native_id),
+                    None => self.dropped("session-ready", "its session has no open turn"),
+                },
             },
             Action::Event(event) => self.report(TurnRef { session: event.session, turn: event.turn }, "event", Report::Event(event.kind)),
             Action::Ask(ask) => {
@@ -121,8 +125,8 @@ impl Task {
                 }
             }
             Action::QueryAnswer(answer) => {
-                if let Some(told) = self.queries.remove(&answer.query) {
-                    let _ = told.send(answer.answer);
+                if let Some(pending) = self.queries.remove(&answer.query) {
+                    pending.answered(answer.answer);
                 }
             }
             Action::TurnBegun(turn) if turn.turn >= UNASKED && self.sessions.contains_key(&turn.session) => {

@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep_until};
 use super::closing::Leaving;
 use super::files::{Files, Secrets};
 use super::processes::{Running, next_event};
-use super::{Begin, Parts, Report, Request, State};
+use super::{Begin, Parts, Report, Request, State, Told};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, DeliveryWish, Exit, Input, Level, ProcKey, Query, QueryKind, QueryResult, Safety, SessionKey, Steer,
-    SteerOutcome, TimedInput, TurnKey, TurnRef,
+    Answer, AskKey, Command, DeliveryWish, Exit, Input, Level, ProcKey, Query, QueryResult, Safety, SessionKey, Steer, SteerOutcome,
+    TimedInput, TurnKey, TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
@@ -47,7 +47,7 @@ pub(super) struct Task {
     pub(super) sessions: HashMap<SessionKey, Seat>,
     pub(super) asks: BTreeMap<AskKey, TurnKey>,
     pub(super) steers: HashMap<u32, oneshot::Sender<SteerOutcome>>,
-    pub(super) queries: HashMap<u32, oneshot::Sender<QueryResult>>,
+    pub(super) queries: HashMap<u32, Pending>,
     keys: u32,
     pub(super) processes: BTreeMap<ProcKey, Running>,
     pub(super) spawns: u32,
@@ -74,6 +74,22 @@ pub(super) struct Open {
     pub(super) reports: mpsc::UnboundedSender<Report>,
     /// The guest has ended it.
     pub(super) done: bool,
+}
+
+/// A question beside the turns that has no answer yet.
+pub(super) struct Pending {
+    /// The session it is about.
+    pub(super) session: Option<SessionKey>,
+    /// The agent's new id of that session.
+    pub(super) native: Option<String>,
+    told: oneshot::Sender<Told>,
+}
+
+impl Pending {
+    pub(super) fn answered(self, result: QueryResult) {
+        // Whoever asked may have given up.
+        let _ = self.told.send(Told { result, native: self.native });
+    }
 }
 
 /// What is known of a session.
@@ -225,7 +241,7 @@ impl Task {
                 self.input(Input::Command(Command::Steer(steer)));
             }
             Request::End(turn, ending) => self.end(turn, ending),
-            Request::Query(kind, told) => self.query(kind, told),
+            Request::Query(query) => self.query(query),
             Request::CloseSession(session) => {
                 if self.sessions.remove(&session).is_some() {
                     self.input(Input::Command(Command::CloseSession(session)));
@@ -274,13 +290,14 @@ impl Task {
         }
     }
 
-    fn query(&mut self, kind: QueryKind, told: oneshot::Sender<QueryResult>) {
+    fn query(&mut self, asked: super::Query) {
+        let super::Query { session, kind, told } = asked;
         let query = self.next_key();
-        self.queries.insert(query, told);
+        self.queries.insert(query, Pending { session, native: None, told });
         if self.idle_until.is_some() {
             self.idle_until = Some(Instant::now() + self.parts.host.link_idle);
         }
-        self.input(Input::Command(Command::Query(Query { query, session: None, kind })));
+        self.input(Input::Command(Command::Query(Query { query, session, kind })));
     }
 
     /// Goes over to a newer generation: its guest takes over what the present one saved.

@@ -67,12 +67,14 @@ pub struct Interaction {
     pub acknowledged: Option<(Instant, u64)>,
     /// The message that holds its answer.
     pub original: Option<u64>,
-    /// 2 a command, 3 a button or menu, 5 a window.
+    /// 2 a command, 3 a button or menu, 4 an option that is being typed, 5 a window.
     pub kind: u8,
     /// The message with the button.
     pub message: Option<u64>,
     /// The window it brought up.
     pub window: Option<Value>,
+    /// What was suggested while something was typed.
+    pub suggested: Option<Value>,
 }
 
 pub(super) struct Session {

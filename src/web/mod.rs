@@ -1,0 +1,3 @@
+//! What the program offers over HTTP, each on a listener of its own.
+
+pub mod webhooks;
