@@ -10,10 +10,11 @@
 //! | use cases | [`dispatch`] [`turn`] |
 //! | files | [`workspace`] |
 //! | pure | [`queue`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
-//! | words | [`event`] [`agent`] [`config`] |
+//! | words | [`event`] [`agent`] [`config`] [`figures`] |
 
 pub mod agent;
 pub mod event;
+pub mod figures;
 
 pub mod access;
 pub mod fold;

@@ -209,6 +209,12 @@ impl Queue {
         self.waiting.len()
     }
 
+    /// When the event was accepted that waits longest, milliseconds since 1970.
+    #[must_use]
+    pub fn oldest_ms(&self) -> Option<i64> {
+        self.waiting.values().next().map(|event| event.accepted_ms)
+    }
+
     /// Events handed out and not yet finished.
     #[must_use]
     pub fn running(&self) -> usize {

@@ -1,5 +1,6 @@
 //! `aetheel run`: Discord, until a signal.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,14 @@ use tokio::time::timeout;
 use super::phase::Phase;
 use super::settings::Settings;
 use super::start::{Ground, Refused};
+use super::system::System;
+use super::vitals::{Organs, Pulse};
 use super::webhooks::Waiting;
 use super::{desk, hooks, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
+use crate::plain::with_causes;
+use crate::web::status::StatusPages;
 use crate::{access, telemetry};
 
 /// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out of order.
@@ -35,6 +40,14 @@ pub async fn serve(settings: Settings) -> u8 {
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
     let phase = watch::Sender::new(Phase::Starting);
+    let (pulse, system) = (Pulse::new(phase.subscribe()), System::from_environment());
+    let _pages = match open_pages(settings.config.status_address, &pulse).await {
+        Ok(pages) => pages,
+        Err(refused) => {
+            tell(&refused);
+            return refused.code;
+        }
+    };
     let started = async {
         let ground = Ground::prepare(settings, true).await?;
         let booted = ground.boot().await?;
@@ -59,8 +72,11 @@ pub async fn serve(settings: Settings) -> u8 {
     }
     let workspace = ground.workspace.clone();
     let notes = workspace.discord_notes().clone();
+    let (roster, state) = (ground.roster(), workspace.folder().join("state"));
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
     let webhooks = webhooks.serve(&dispatcher);
+    let backend = config.agent_backend.clone();
+    pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
     let listening = tokio::select! {
@@ -77,6 +93,7 @@ pub async fn serve(settings: Settings) -> u8 {
     webhooks.open().await;
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
     phase.send_replace(Phase::Ready);
+    let _watchdog = system.ready(pulse.clone());
     hooks::started(&dispatcher, &workspace, booted.instructions).await;
     let code = tokio::select! {
         () = signals.next() => exit::OK,
@@ -87,6 +104,7 @@ pub async fn serve(settings: Settings) -> u8 {
     };
     tracing::info!("shutdown: begins");
     phase.send_replace(Phase::Draining);
+    system.stopping();
     listening.stop_intake();
     webhooks.stop_intake();
     tracing::info!("shutdown: intake closed");
@@ -122,6 +140,24 @@ pub async fn serve(settings: Settings) -> u8 {
     rest.close().await;
     tracing::info!("shutdown: done");
     code
+}
+
+/// Opens the status pages, where the operator wants them.
+async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option<StatusPages>, Refused> {
+    let Some(wanted) = address else { return Ok(None) };
+    if !wanted.ip().is_loopback() {
+        tracing::warn!(address = %wanted, "STATUS_ADDRESS can be reached from other machines: anyone there may read what this bot does");
+    }
+    match StatusPages::open(wanted, Arc::new(pulse.clone())).await {
+        Ok(pages) => {
+            tracing::info!(address = %pages.address, "status pages are open");
+            Ok(Some(pages))
+        }
+        Err(error) => {
+            let hint = "choose another address, or end whatever listens there";
+            Err(Refused { code: exit::UNAVAILABLE, faults: vec![format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error))] })
+        }
+    }
 }
 
 fn refused(error: StartError) -> Refused {

@@ -202,6 +202,11 @@ impl Ground {
         warnings
     }
 
+    /// The backends.
+    pub fn roster(&self) -> Arc<Roster> {
+        Arc::clone(&self.roster)
+    }
+
     /// Builds the dispatcher; must be called within the runtime.
     pub fn dispatcher(self, outlet: Arc<dyn Outlet>) -> (Dispatcher, Rest) {
         if let Some(why) = &self.detected {

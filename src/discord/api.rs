@@ -287,7 +287,12 @@ impl Api {
         self.rest.send(&call, patience).await.map(drop)
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: String, bucket: (&'static str, u64), patience: Patience) -> Result<T, RestError> {
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        path: String,
+        bucket: (&'static str, u64),
+        patience: Patience,
+    ) -> Result<T, RestError> {
         let call = Call { method: Method::GET, path, bucket: Some(bucket), body: None, by_interaction: false };
         let value = self.rest.send(&call, patience).await?;
         serde_json::from_value(value).map_err(|error| unreadable(bucket.0, &error.to_string()))

@@ -15,6 +15,7 @@ use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed_for};
 use crate::event::{Event, EventKind, NewEvent, Origin};
+use crate::figures::{self, Outcome};
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
 use crate::workspace::{Binding, LaneSettings, SessionId};
@@ -31,7 +32,11 @@ impl Inner {
         steers: mpsc::UnboundedReceiver<Steering>,
     ) {
         let id = turn_id();
-        let span = tracing::info_span!("turn", turn = id, event = event.sequence, lane = %event.lane);
+        let unknown = tracing::field::Empty;
+        // Of the highest level: lines of every level are to carry its ids.
+        let span =
+            tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
+        figures::waited(event.kind, event.accepted_ms);
         async {
             let stage = Stage::new(self.parts.outlet.open(&event));
             let hooks = self.parts.workspace.hooks().await;
@@ -39,8 +44,15 @@ impl Inner {
             let answer = self.answer(&event, &id, (stop.clone(), steers), &stage).await.cleaned(&self.parts.redactor);
             let failed = answer.failure.is_some();
             let Some(reply) = stage.take() else { return };
-            if let Err(error) = reply.finish(answer).await {
-                tracing::error!(%error, "the answer was not delivered; it is in the recording");
+            match reply.finish(answer).await {
+                Ok(()) => {
+                    figures::event(event.kind, Outcome::Delivered);
+                    tracing::info!("answer delivered");
+                }
+                Err(error) => {
+                    figures::event(event.kind, Outcome::Undelivered);
+                    tracing::error!(%error, "the answer was not delivered; it is in the recording");
+                }
             }
             // People have their answer; the lane is held until the hook has ended too.
             self.stop_hook(&hooks, &event, &stop, failed).await;
@@ -82,12 +94,17 @@ impl Inner {
         let start = self.start(event, &*backend, &lane, directory.clone(), session).await;
         let requested = start.native_id.clone();
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
-        tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
+        tracing::Span::current().record("backend", &name).record("generation", tracing::field::display(&generation));
+        tracing::info!(resume = requested.is_some(), "turn begins");
         if let Some(running) = lock(&self.running).get_mut(&event.lane) {
             running.backend = Some(backend.clone());
         }
-        let context =
-            Context { lane: event.lane.clone(), turn: id.to_owned(), asker: event.asker, expands: backend.descriptor().expands.clone() };
+        let context = Context {
+            lane: event.lane.clone(),
+            span: tracing::Span::current(),
+            asker: event.asker,
+            expands: backend.descriptor().expands.clone(),
+        };
         let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
         let mut follower = Follower {
             veil: Veil::new(&self.parts.redactor),
@@ -182,11 +199,13 @@ impl Inner {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
         match wording::detail(&result.ending) {
-            None => tracing::info!(backend, recording, ending, took_ms, "turn ended"),
-            Some(detail) => tracing::warn!(backend, recording, ending, took_ms, detail, "turn failed"),
+            None => tracing::info!(recording, ending, took_ms, "turn ended"),
+            Some(detail) => tracing::warn!(recording, ending, took_ms, detail, "turn failed"),
         }
+        figures::turn_ended(backend, ending, result.took);
         for (what, count) in result.transcript.unrecognised() {
-            tracing::warn!(backend, what, count, "the agent said something this backend does not know; a newer backend may");
+            figures::unrecognised(backend, u64::from(*count));
+            tracing::warn!(what, count, "the agent said something this backend does not know; a newer backend may");
         }
     }
 

@@ -4,6 +4,7 @@
 //! answer through the [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
 //! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
 
+mod census;
 mod choices;
 mod event;
 mod hooks;
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
+pub use census::Census;
 pub use choices::{Choices, Effective, effective};
 pub use knobs::Knob;
 pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
@@ -49,6 +51,7 @@ use self::questions::Questions;
 use self::steering::Running;
 use crate::agent::Decision;
 use crate::event::{Event, Lane, NewEvent, Sequence};
+use crate::figures::{self, Outcome};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
@@ -163,6 +166,7 @@ impl Dispatcher {
     pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
         let (lane, kind, asker, limit) = (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
         let refused = |refusal: Refusal| {
+            figures::event(kind, Outcome::Refused);
             tracing::warn!(%lane, ?kind, asker, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
             Err(refusal)
         };
@@ -175,7 +179,8 @@ impl Dispatcher {
         let accepted = lock(&self.inner.queue).accept(event, jiff::Timestamp::now().as_millisecond());
         match accepted {
             Ok(event) => {
-                tracing::debug!(event = event.sequence, %lane, ?kind, "event accepted");
+                figures::event(kind, Outcome::Accepted);
+                tracing::info!(event = event.sequence, %lane, ?kind, "event accepted");
                 let ahead = lock(&self.inner.queue).position(event.sequence).unwrap_or(0);
                 self.pump();
                 Ok(Accepted::unkept(event.sequence, ahead))
@@ -314,6 +319,8 @@ impl Drop for Ticket {
 impl Inner {
     /// Tells the author that an accepted event will not be answered.
     async fn refuse(&self, event: &Event, why: &str) {
+        figures::event(event.kind, Outcome::Withdrawn);
+        tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
         let reply = self.parts.outlet.open(event);
         let answer = Answer {
             text: String::new(),

@@ -51,8 +51,7 @@ impl Task {
     pub(super) fn fail(&mut self, failure: GuestFailure) {
         let kind = failure.kind();
         let turns: Vec<&str> = self.turns.values().map(|open| open.id.as_str()).collect();
-        let generation = self.parts.backend.generation();
-        tracing::warn!(link = self.parts.id, ?turns, backend = self.name(), %generation, kind, %failure, "backend failed; its link ends");
+        tracing::warn!(?turns, kind, %failure, "backend failed; its link ends");
         self.recording.host(What::Host(failure.to_string()));
         self.guest = None;
         self.failure = Some(failure);
@@ -161,7 +160,7 @@ impl Task {
         let Some((session, transcript)) = self.unasked.remove(&done.turn) else { return };
         let text = done.text.unwrap_or_else(|| transcript.text());
         let Some(seat) = self.sessions.get(&session).filter(|_| !text.trim().is_empty()) else { return };
-        tracing::info!(link = self.parts.id, backend = self.name(), lane = %seat.lane, "the agent had something to say by itself");
+        tracing::info!(lane = %seat.lane, "the agent had something to say by itself");
         let backend = self.parts.backend.descriptor().label().to_owned();
         let unasked = Unasked { lane: seat.lane.clone(), backend, text, usage: done.usage.or(transcript.usage()) };
         // Fails when the gateway is going away.

@@ -8,6 +8,7 @@ mod actions;
 mod closing;
 mod files;
 mod http;
+mod mark;
 mod processes;
 mod sse;
 mod task;

@@ -309,6 +309,33 @@ impl Faults<'_> {
         self.world.with(|state| state.strange = true);
     }
 
+    /// What the role of everyone may do, as a set of permissions.
+    pub fn everyone_may(&self, permissions: u64) {
+        self.world.with(|state| state.everyone = permissions);
+    }
+
+    /// Denies a role, a member or everyone (the guild's id) something in a channel.
+    pub fn deny(&self, channel: u64, whom: u64, permissions: u64) {
+        let kind = if whom == BOT { 1 } else { 0 };
+        let overwrite = json!({"id": whom.to_string(), "type": kind, "allow": "0", "deny": permissions.to_string()});
+        self.world.with(|state| state.overwrites.insert(channel, json!([overwrite])));
+    }
+
+    /// Flags of the application, for example those of its intents.
+    pub fn flags(&self, flags: u64) {
+        self.world.with(|state| state.flags = flags);
+    }
+
+    /// Logins left today.
+    pub fn logins_left(&self, left: u64) {
+        self.world.with(|state| state.gateway.logins_left = left);
+    }
+
+    /// Discord's clock is ahead of ours by so many seconds.
+    pub fn clock_ahead(&self, seconds: i64) {
+        self.world.with(|state| state.clock_ahead = seconds);
+    }
+
     /// New gateway connections are refused, or taken again.
     pub fn refuse_gateway(&self, refuse: bool) {
         self.world.with(|state| state.gateway.refuse = refuse);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::faults::{self, Fault};
 use super::state::{
-    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OWNER, Request, State, TOKEN, Window, channel_json, member_json, user_json,
+    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OWNER, Request, State, TOKEN, Window, channel_json, guild_json, member_json, user_json,
 };
 use super::{World, presses, schema};
 
@@ -29,6 +29,10 @@ pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, ur
         let call =
             Call { method: method.as_str(), segments: &segments, query: uri.query().unwrap_or_default(), body: parsed.unwrap_or_default() };
         let mut extra = Vec::new();
+        if state.clock_ahead != 0 {
+            let date = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(state.clock_ahead);
+            extra.push(("date", date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()));
+        }
         let mut cut = false;
         let mut slow = Duration::ZERO;
         let mut limited = false;
@@ -187,7 +191,7 @@ fn done(state: &mut State, call: &Call) -> Outcome {
     match (call.method, call.segments) {
         ("GET", ["users", "@me"]) => (200, user_json(BOT)),
         ("GET", ["applications", "@me"]) => {
-            (200, json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null}))
+            (200, json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null, "flags": state.flags}))
         }
         ("GET", ["gateway"]) => (200, json!({"url": state_url(state)})),
         ("GET", ["gateway", "bot"]) => {
@@ -207,7 +211,20 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             state.commands = commands.clone();
             (200, commands)
         }
-        ("GET", ["channels", channel]) => id(channel).and_then(channel_json).map_or_else(unknown_channel, |channel| (200, channel)),
+        ("GET", ["channels", channel]) => match id(channel).and_then(|id| Some((id, channel_json(id)?))) {
+            Some((id, mut channel)) => {
+                if let Some(overwrites) = state.overwrites.get(&id) {
+                    channel["permission_overwrites"] = overwrites.clone();
+                }
+                (200, channel)
+            }
+            None => unknown_channel(),
+        },
+        ("GET", ["guilds", guild]) if id(guild) == Some(GUILD) => {
+            let mut guild = guild_json();
+            guild["roles"][0]["permissions"] = json!(state.everyone.to_string());
+            (200, guild)
+        }
         ("GET", ["guilds", guild, "members", user]) if id(guild) == Some(GUILD) => (200, member_json(id(user).unwrap_or(0))),
         ("POST", ["channels", channel, "typing"]) => {
             state.typing.push((id(channel).unwrap_or(0), Instant::now()));

@@ -130,6 +130,14 @@ pub(super) struct State {
     /// A field of MESSAGE_CREATE set to a form that serenity cannot read.
     pub(super) strange: bool,
     pub(super) gateway: Gateway,
+    /// What the role of everyone may do.
+    pub(super) everyone: u64,
+    /// Overwrites of channels.
+    pub(super) overwrites: HashMap<u64, Value>,
+    /// Flags of the application.
+    pub(super) flags: u64,
+    /// What its clock is ahead of ours.
+    pub(super) clock_ahead: i64,
 }
 
 impl State {
@@ -149,6 +157,11 @@ impl State {
             limits: HashMap::from([("POST messages", (5, Duration::from_secs(5))), ("PATCH message", (5, Duration::from_secs(5)))]),
             token_refused: false,
             strange: false,
+            // All but administrator.
+            everyone: 0x7fff_fff7 | 1 << 35 | 1 << 38,
+            overwrites: HashMap::new(),
+            flags: 0,
+            clock_ahead: 0,
             gateway: Gateway {
                 url: gateway,
                 heartbeat: Duration::from_secs(5),
