@@ -57,7 +57,8 @@ impl Inner {
             return;
         };
         let id = turn_id();
-        let span = tracing::info_span!("hook", hook = name, turn = id);
+        // Of the highest level, as that of the turn.
+        let span = tracing::error_span!("hook", hook = name, turn = id, event = event.sequence, lane = %event.lane);
         async {
             tracing::info!(hook = name, "hook fired");
             let prompt = prompt(hook, instruction, event, what);
