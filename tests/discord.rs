@@ -9,3 +9,4 @@ mod files;
 mod panel;
 mod prompts;
 mod refusals;
+mod unasked;

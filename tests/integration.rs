@@ -14,4 +14,5 @@ mod live;
 mod load;
 mod process;
 mod reload;
+mod schedules;
 mod webhooks;

@@ -16,15 +16,16 @@ const EMPTY: &str = "-# The agent finished without an answer.";
 /// Characters kept free for what is said about the rest.
 const NOTE: usize = 100;
 
-/// The lines below an answer, without secrets.
-pub(super) fn lines(answer: &Answer, footer_parts: &[FooterPart]) -> Vec<String> {
+/// The lines below an answer, without secrets. `awaited` says that somebody waits for it.
+pub(super) fn lines(answer: &Answer, footer_parts: &[FooterPart], awaited: bool) -> Vec<String> {
     let failure = answer.failure.as_deref();
     let mut lines: Vec<String> = failure.map(|failure| format!("⚠️ {}", one_line(failure, 500))).into_iter().collect();
-    if answer.text.trim().is_empty() && failure.is_none() {
+    let silent = answer.text.trim().is_empty();
+    if silent && failure.is_none() && awaited {
         lines.push(EMPTY.to_owned());
     }
     lines.extend(answer.notices.iter().map(|notice| format!("-# {}", one_line(notice, 300))));
-    lines.extend(footer(answer, footer_parts));
+    lines.extend(footer(answer, footer_parts).filter(|_| awaited || !silent));
     lines
 }
 
@@ -123,7 +124,7 @@ mod tests {
     }
 
     fn shown(answer: &Answer) -> Vec<String> {
-        whole(&answer.text, &lines(answer, &[]))
+        whole(&answer.text, &lines(answer, &[], true))
     }
 
     #[test]
@@ -135,6 +136,7 @@ mod tests {
         assert_eq!(shown(&Answer { failure: timeout, ..answer("") }), ["⚠️ Query timed out"]);
         assert_eq!(shown(&answer("")), [EMPTY]);
         assert_eq!(shown(&answer("Done")), ["Done"]);
+        assert!(lines(&answer(""), &[FooterPart::Backend], false).is_empty(), "nobody waits for it");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{Instrument as _, debug, error, warn};
+use tracing::{Instrument as _, debug, error, info, warn};
 
 use super::api::nonce;
 use super::asks::{Board, Errand, Errands};
@@ -27,6 +27,7 @@ use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settle
 use crate::event::{Attached, Event, Lane, Origin};
 use crate::figures;
 use crate::fold::Transcript;
+use crate::schedule::says_nothing;
 use crate::split::split;
 
 /// Between two edits; Discord allows about one a second in a channel.
@@ -55,8 +56,9 @@ impl Outlet for Discord {
             Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => self.inner.waiting.begun(*id),
             _ => None,
         };
+        let unasked = matches!(event.origin, Origin::Internal { .. });
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign)),
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign, unasked)),
             None => Box::new(Nowhere(event.lane.clone())),
         }
     }
@@ -66,8 +68,11 @@ impl Outlet for Discord {
     }
 }
 
-/// The answer to something that has no place in Discord.
+/// The answer to something that has no place in Discord: only the log has it.
 struct Nowhere(Lane);
+
+/// Characters of an answer that the log has.
+const LOGGED: usize = 500;
 
 #[async_trait]
 impl Reply for Nowhere {
@@ -79,8 +84,10 @@ impl Reply for Nowhere {
 
     fn settled(&mut self, _id: &str, _how: &Settlement) {}
 
-    async fn finish(self: Box<Self>, _answer: Answer) -> Result<(), DeliveryError> {
-        Err(DeliveryError(format!("{} has no discord channel", self.0)))
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        let (text, failure) = (one_line(&answer.text, LOGGED), answer.failure);
+        info!(lane = %self.0, text, failure, "an answer has no place in discord; set OUTPUT_CHANNEL_ID or a channel to see it there");
+        Ok(())
     }
 }
 
@@ -98,7 +105,7 @@ struct ChannelReply {
 }
 
 impl ChannelReply {
-    fn begin(inner: &Arc<Inner>, place: Place, sign: Option<Sign>) -> Self {
+    fn begin(inner: &Arc<Inner>, place: Place, sign: Option<Sign>, unasked: bool) -> Self {
         let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
         let writer = Writer {
@@ -110,6 +117,7 @@ impl ChannelReply {
             live: Live::new(Arc::clone(inner), place),
             told: Arc::clone(&told),
             posted: false,
+            unasked,
         };
         Self { told, answer, writer: tokio::spawn(writer.run(given).in_current_span()) }
     }
@@ -153,11 +161,13 @@ struct Writer {
     typing: Option<Typing>,
     /// Whether there is a draft to take back.
     posted: bool,
+    /// Nobody waits: there is no typing and no draft, and of an answer that says nothing no message.
+    unasked: bool,
 }
 
 impl Writer {
     async fn run(mut self, mut given: oneshot::Receiver<Answer>) -> Result<(), DeliveryError> {
-        self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
+        self.type_on();
         if let Some(sign) = self.sign.take() {
             sign.take_back(&self.inner.api).await;
         }
@@ -183,7 +193,7 @@ impl Writer {
                 () = tokio::time::sleep_until(next) => {}
             }
             let pieces = self.draft();
-            if pieces.is_empty() {
+            if pieces.is_empty() || self.unasked {
                 continue;
             }
             match self.live.show(&pieces, false, DRAFT).await {
@@ -241,14 +251,25 @@ impl Writer {
                 Errand::Close(id, content) => self.board.close(&id, &content).await,
             }
         }
-        if self.typing.is_none() && !self.board.is_waiting() {
+        if !self.board.is_waiting() {
+            self.type_on();
+        }
+    }
+
+    fn type_on(&mut self) {
+        if self.typing.is_none() && !self.unasked {
             self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
         }
     }
 
     async fn settle(&mut self, answer: Answer) -> Result<(), DeliveryError> {
         let answer = answer.cleaned(&self.inner.options.redactor);
-        let below = below::lines(&answer, &self.inner.options.footer);
+        if self.unasked && answer.failure.is_none() && answer.notices.is_empty() && says_nothing(&answer.text) {
+            // What stood above a question goes as well.
+            let _ = self.live.show(&[], true, self.inner.options.windows.send).await;
+            return Ok(());
+        }
+        let below = below::lines(&answer, &self.inner.options.footer, !self.unasked);
         if self.is_long(&answer.text) {
             match self.settle_as_file(&answer.text, &below).await {
                 Ok(()) => return Ok(()),

@@ -3,6 +3,7 @@
 mod asks;
 mod attachments;
 mod health;
+mod hooks;
 mod hostile;
 mod order;
 mod sessions;
