@@ -86,6 +86,7 @@ const REQUESTS: &str = "aetheel_discord_requests_total";
 const INVALID: &str = "aetheel_discord_invalid_requests_10m";
 const MESSAGES: &str = "aetheel_discord_messages_total";
 const SEND_FAILURES: &str = "aetheel_discord_send_failures_total";
+const WEBHOOKS: &str = "aetheel_webhook_calls_total";
 const RECORDING_DROPPED: &str = "aetheel_recording_dropped_bytes_total";
 const LEFT_OUT: &str = "aetheel_log_lines_left_out_total";
 const MEMORY: &str = "process_resident_memory_bytes";
@@ -128,6 +129,7 @@ pub const FIGURES: &[Figure] = &[
     f(INVALID, Gauge, &[], "Answers of 401, 403 and 429 in the last ten minutes; Discord bans at 10,000"),
     f(MESSAGES, Counter, &["stage", "how"], "Messages of answers: `draft` or `final`, a `post` or an `edit`"),
     f(SEND_FAILURES, Counter, &[], "Answers that could not be sent to Discord"),
+    f(WEBHOOKS, Counter, &["webhook", "status"], "Calls of webhooks by HTTP status; `-`: no such webhook"),
     f(RECORDING_DROPPED, Counter, &[], "Bytes of recordings lost because the disk was too slow"),
     f(LEFT_OUT, Counter, &[], "Repeated warnings left out of the log"),
     f(MEMORY, Gauge, &[], "Resident memory of the gateway, without its agents"),
@@ -313,6 +315,11 @@ pub fn discord_message(last: bool, posted: bool) {
 /// An answer was not sent.
 pub fn discord_send_failed() {
     counter!(SEND_FAILURES).increment(1);
+}
+
+/// A webhook was called; none: there is no such one.
+pub fn webhook_called(webhook: Option<&str>, status: u16) {
+    counter!(WEBHOOKS, "webhook" => webhook.unwrap_or("-").to_owned(), "status" => status.to_string()).increment(1);
 }
 
 /// Bytes of a recording were lost.

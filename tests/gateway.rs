@@ -8,6 +8,8 @@ mod choosing;
 mod console;
 mod doctor;
 mod failures;
+mod files;
+mod hooks;
 mod life;
 mod logs;
 mod panel;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{Instrument as _, debug, error};
+use tracing::{Instrument as _, debug, error, info};
 
 use super::asks::{Board, Errand, Errands};
 use super::live::{Live, Place};
@@ -20,7 +20,7 @@ use super::typing::Typing;
 use super::{Discord, Inner};
 use crate::agent::EventKind;
 use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
-use crate::event::{Event, EventKind as Asked, Lane, Origin};
+use crate::event::{Event, Lane, Origin};
 use crate::figures;
 use crate::fold::Transcript;
 use crate::schedule::says_nothing;
@@ -48,7 +48,7 @@ impl Outlet for Discord {
             }
             _ => self.inner.options.output_channel.map(|channel| Place { channel, reply_to: None, door: None }),
         };
-        let unasked = matches!(event.kind, Asked::Heartbeat | Asked::Cron);
+        let unasked = matches!(event.origin, Origin::Internal { .. });
         match place {
             Some(place) => Box::new(ChannelReply::begin(&self.inner, place, unasked)),
             None => Box::new(Nowhere(event.lane.clone())),
@@ -56,8 +56,11 @@ impl Outlet for Discord {
     }
 }
 
-/// The answer to something that has no place in Discord.
+/// The answer to something that has no place in Discord: only the log has it.
 struct Nowhere(Lane);
+
+/// Characters of an answer that the log has.
+const LOGGED: usize = 500;
 
 #[async_trait]
 impl Reply for Nowhere {
@@ -69,8 +72,10 @@ impl Reply for Nowhere {
 
     fn settled(&mut self, _id: &str, _how: &Settlement) {}
 
-    async fn finish(self: Box<Self>, _answer: Answer) -> Result<(), DeliveryError> {
-        Err(DeliveryError(format!("{} has no discord channel", self.0)))
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        let (text, failure) = (one_line(&answer.text, LOGGED), answer.failure);
+        info!(lane = %self.0, text, failure, "an answer has no place in discord; set OUTPUT_CHANNEL_ID or a channel to see it there");
+        Ok(())
     }
 }
 
@@ -249,6 +254,7 @@ impl Writer {
             &self.clean(answer.text),
             answer.failure.map(|failure| self.clean(failure)).as_deref(),
             &answer.notices.into_iter().map(|notice| self.clean(notice)).collect::<Vec<_>>(),
+            !self.unasked,
         );
         let patience = self.inner.options.windows.send;
         let mut shown = self.live.show(&pieces, true, patience).await;
@@ -318,10 +324,10 @@ fn status(transcript: &Transcript) -> Option<String> {
 }
 
 /// The messages of the finished answer: the text, and below it what went wrong and what else is to know.
-fn whole(text: &str, failure: Option<&str>, notices: &[String]) -> Vec<String> {
+fn whole(text: &str, failure: Option<&str>, notices: &[String], awaited: bool) -> Vec<String> {
     let mut pieces = split(text, MESSAGE);
     let mut below: Vec<String> = failure.map(|failure| format!("⚠️ {}", one_line(failure, 500))).into_iter().collect();
-    if pieces.is_empty() && failure.is_none() {
+    if pieces.is_empty() && failure.is_none() && awaited {
         below.push(EMPTY.to_owned());
     }
     below.extend(notices.iter().map(|notice| format!("-# {}", one_line(notice, 300))));
@@ -346,16 +352,17 @@ mod tests {
     #[test]
     fn a_failure_and_notices_stand_below_the_text() {
         let notices = ["the session is a new one".to_owned()];
-        assert_eq!(whole("Half an", Some("Query timed out"), &notices), ["Half an\n⚠️ Query timed out\n-# the session is a new one"]);
-        assert_eq!(whole("", Some("Query timed out"), &[]), ["⚠️ Query timed out"]);
-        assert_eq!(whole("", None, &[]), [EMPTY]);
-        assert_eq!(whole("Done", None, &[]), ["Done"]);
+        assert_eq!(whole("Half an", Some("Query timed out"), &notices, true), ["Half an\n⚠️ Query timed out\n-# the session is a new one"]);
+        assert_eq!(whole("", Some("Query timed out"), &[], true), ["⚠️ Query timed out"]);
+        assert_eq!(whole("", None, &[], true), [EMPTY]);
+        assert_eq!(whole("", None, &[], false), [""; 0], "nobody waits for it");
+        assert_eq!(whole("Done", None, &[], true), ["Done"]);
     }
 
     #[test]
     fn what_stands_below_never_makes_a_message_too_long() {
         let text = "x".repeat(1_995);
-        let pieces = whole(&text, Some("Query timed out"), &[]);
+        let pieces = whole(&text, Some("Query timed out"), &[], true);
         assert_eq!(pieces, [text, "⚠️ Query timed out".to_owned()]);
     }
 }
