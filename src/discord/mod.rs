@@ -28,7 +28,7 @@ mod rest;
 mod typing;
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -150,6 +150,16 @@ pub enum StartError {
         "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, none of them privileged; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
     )]
     Intents(u16),
+    /// An answer from somebody nobody vouches for.
+    #[error(
+        "cannot trust discord at {base}: {why}\nhint: where a proxy or firewall reads TLS, name a PEM file with its certificate authority in `SSL_CERT_FILE`; otherwise look at the clock of this machine"
+    )]
+    Untrusted {
+        /// The address.
+        base: String,
+        /// What is wrong with the certificate.
+        why: String,
+    },
     /// No answer.
     #[error("cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`")]
     Unreachable {
@@ -206,6 +216,7 @@ impl Discord {
         let unreachable = |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
         let told = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
+            RestError::Untrusted(why) => StartError::Untrusted { base: options.api_base.clone(), why },
             other => unreachable(other.to_string()),
         };
         let rest = Rest::new(&options.api_base, options.token.clone()).map_err(|error| unreachable(error.to_string()))?;
@@ -243,6 +254,7 @@ impl Discord {
             recent: Recent::default(),
             channels: HashMap::new(),
             told: HashMap::new(),
+            owed: HashSet::new(),
         };
         let reception = tokio::spawn(reception.run(taken));
         let (stop, stopped) = oneshot::channel();

@@ -18,7 +18,7 @@ use super::commands::Verb;
 use super::intake::{Asker, Desk};
 use super::interactions::Interactions;
 use super::mention::{self, Name};
-use super::rest::Patience;
+use super::rest::{Patience, RestError};
 use super::wire::{Channel, Message, Slash, id_from};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
@@ -32,6 +32,8 @@ const MISSED_MOST: usize = 50;
 const PAGES: usize = 5;
 /// Channels looked into, those with the latest messages first.
 const CHANNELS_MOST: usize = 200;
+/// Between two tries to read missed messages that Discord did not hand out.
+const READ_AGAIN: Duration = Duration::from_secs(2);
 /// A refusal is told at most this often in a channel.
 const REFUSAL_EVERY: Duration = Duration::from_secs(10);
 /// Requests made while the next arrival waits.
@@ -71,12 +73,27 @@ pub(super) struct Reception {
     pub(super) recent: Recent,
     pub(super) channels: HashMap<u64, Channel>,
     pub(super) told: HashMap<u64, Instant>,
+    /// Channels whose missed messages could not be read yet. What comes in them meanwhile is read with those.
+    pub(super) owed: HashSet<u64>,
 }
 
 impl Reception {
     /// Runs until the last sender of arrivals is gone.
     pub(super) async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
-        while let Some(arrival) = arrivals.recv().await {
+        let mut again = tokio::time::Instant::now();
+        loop {
+            let arrival = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(again), if !self.owed.is_empty() => {
+                    self.read_missed().await;
+                    again = tokio::time::Instant::now() + READ_AGAIN;
+                    continue;
+                }
+                arrival = arrivals.recv() => match arrival {
+                    Some(arrival) => arrival,
+                    None => return,
+                },
+            };
             match arrival {
                 Arrival::LoggedIn { user, guilds } => {
                     info!(%user, guilds, "discord is ready");
@@ -89,13 +106,13 @@ impl Reception {
     }
 
     async fn message(&mut self, message: &Message, names: &[Name], parent: Parent) {
-        if !self.is_for_us(message) || !self.recent.is_new(message.id) {
+        if !self.is_for_us(message) || self.owed.contains(&message.channel_id) || !self.recent.is_new(message.id) {
             return;
         }
         let parent = match (parent, message.guild_id) {
             (Parent::Known(parent), _) => parent,
             (Parent::Unknown, None) => None,
-            (Parent::Unknown, Some(_)) => self.channel(message.channel_id).await.and_then(|channel| channel.thread_parent()),
+            (Parent::Unknown, Some(_)) => self.channel(message.channel_id).await.ok().and_then(|channel| channel.thread_parent()),
         };
         let member = message.member.clone().unwrap_or_default();
         let asker = Asker {
@@ -203,9 +220,9 @@ impl Reception {
         });
     }
 
-    async fn channel(&mut self, channel: u64) -> Option<Channel> {
+    async fn channel(&mut self, channel: u64) -> Result<Channel, RestError> {
         if let Some(known) = self.channels.get(&channel) {
-            return Some(known.clone());
+            return Ok(known.clone());
         }
         match self.api.channel(channel, LOOK_UP).await {
             Ok(found) => {
@@ -213,36 +230,63 @@ impl Reception {
                     self.channels.clear();
                 }
                 self.channels.insert(channel, found.clone());
-                Some(found)
+                Ok(found)
             }
             Err(error) => {
                 debug!(channel, %error, "cannot look the channel up");
-                None
+                Err(error)
             }
         }
     }
 
     /// Answers what was written while nobody listened, each once, in order.
     async fn catch_up(&mut self) {
-        let oldest = id_from(MISSED_SPAN);
         let mut channels = self.desk.seen.channels();
         channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
         channels.truncate(CHANNELS_MOST);
+        self.owed = channels.into_iter().map(|(channel, _)| channel).collect();
+        self.read_missed().await;
+        if !self.owed.is_empty() {
+            warn!(channels = self.owed.len(), "discord does not hand out what was written meanwhile; asking until it does");
+        }
+    }
+
+    /// Reads what was missed in the channels owed, as far as Discord hands it out.
+    async fn read_missed(&mut self) {
+        let oldest = id_from(MISSED_SPAN);
+        let channels: Vec<u64> = self.owed.iter().copied().collect();
         let mut missed = Vec::new();
         for some in channels.chunks(8) {
             let mut reads = tokio::task::JoinSet::new();
-            for (channel, last) in some {
-                reads.spawn(read_after(self.api.clone(), *channel, oldest.max(*last)));
+            for &channel in some {
+                let after = oldest.max(self.desk.seen.last(channel).unwrap_or(0));
+                let api = self.api.clone();
+                reads.spawn(async move { (channel, read_after(api, channel, after).await) });
             }
             while let Some(read) = reads.join_next().await {
-                missed.extend(read.unwrap_or_default());
+                if let Ok((channel, Some(messages))) = read {
+                    self.owed.remove(&channel);
+                    missed.extend(messages);
+                }
             }
         }
         missed.retain(|message| !self.recent.has(message.id));
         missed.sort_by_key(|message| message.id);
         let mut counts: HashMap<u64, usize> = HashMap::new();
         for mut message in missed {
-            let Some(channel) = self.channel(message.channel_id).await else { continue };
+            if self.owed.contains(&message.channel_id) {
+                continue;
+            }
+            let channel = match self.channel(message.channel_id).await {
+                Ok(channel) => channel,
+                Err(error) => {
+                    // Whatever may pass is tried again, with all that follows in the channel.
+                    if error.is_passing() {
+                        self.owed.insert(message.channel_id);
+                    }
+                    continue;
+                }
+            };
             message.guild_id = channel.guild_id;
             if !self.is_for_us(&message) {
                 continue;
@@ -298,7 +342,8 @@ pub(super) fn answer(api: &Api, identity: &Arc<Identity>, interactions: &Interac
     });
 }
 
-async fn read_after(api: Api, channel: u64, mut after: u64) -> Vec<Message> {
+/// None: it has to be tried again.
+async fn read_after(api: Api, channel: u64, mut after: u64) -> Option<Vec<Message>> {
     let mut all: Vec<Message> = Vec::new();
     for _ in 0..PAGES {
         match api.messages_after(channel, after, LOOK_UP).await {
@@ -310,6 +355,10 @@ async fn read_after(api: Api, channel: u64, mut after: u64) -> Vec<Message> {
                     break;
                 }
             }
+            Err(error) if error.is_passing() => {
+                debug!(channel, %error, "cannot read missed messages yet");
+                return None;
+            }
             Err(error) => {
                 // Channels go away and permissions change: nothing to be done about it.
                 debug!(channel, %error, "cannot read missed messages");
@@ -317,7 +366,7 @@ async fn read_after(api: Api, channel: u64, mut after: u64) -> Vec<Message> {
             }
         }
     }
-    all
+    Some(all)
 }
 
 /// The ids of the latest messages, so many and no more.
