@@ -28,7 +28,7 @@ mod rest;
 mod typing;
 mod wire;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -254,7 +254,7 @@ impl Discord {
             recent: Recent::default(),
             channels: HashMap::new(),
             told: HashMap::new(),
-            owed: HashSet::new(),
+            owed: HashMap::new(),
         };
         let reception = tokio::spawn(reception.run(taken));
         let (stop, stopped) = oneshot::channel();

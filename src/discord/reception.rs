@@ -4,7 +4,9 @@
 //! no sending of its own that could hold the next arrival up. Acknowledging interactions is not its affair: the
 //! gateway's thread does that before anything comes here. Pinned by `tests/discord.rs`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod missed;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,25 +21,18 @@ use super::intake::{Asker, Desk};
 use super::interactions::Interactions;
 use super::mention::{self, Name};
 use super::rest::{Patience, RestError};
-use super::wire::{Channel, Message, Slash, id_from};
+use super::wire::{Channel, Message, Slash};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
+pub(super) use missed::Recent;
 
-/// Message ids remembered, so that none is answered twice.
-const IDS_KEPT: usize = 4_096;
-/// Missed messages older than this are not answered any more.
-const MISSED_SPAN: Duration = Duration::from_secs(600);
-/// Missed messages answered in one channel.
-const MISSED_MOST: usize = 50;
-/// Pages of 100 messages read to find them.
-const PAGES: usize = 5;
-/// Channels looked into, those with the latest messages first.
-const CHANNELS_MOST: usize = 200;
+/// Channels remembered.
+const CHANNELS_KEPT: usize = 4_096;
 /// Between two tries to read missed messages that Discord did not hand out.
 const READ_AGAIN: Duration = Duration::from_secs(2);
 /// A refusal is told at most this often in a channel.
 const REFUSAL_EVERY: Duration = Duration::from_secs(10);
-/// Requests made while the next arrival waits.
-const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
+/// Requests made while the next arrival waits. What they cannot find out is asked for again later.
+const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(3));
 
 const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
 const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
@@ -73,8 +68,9 @@ pub(super) struct Reception {
     pub(super) recent: Recent,
     pub(super) channels: HashMap<u64, Channel>,
     pub(super) told: HashMap<u64, Instant>,
-    /// Channels whose missed messages could not be read yet. What comes in them meanwhile is read with those.
-    pub(super) owed: HashSet<u64>,
+    /// Channels with messages that could not be taken in yet, and after which one they begin. What comes in them
+    /// meanwhile is read with those.
+    pub(super) owed: HashMap<u64, u64>,
 }
 
 impl Reception {
@@ -94,6 +90,9 @@ impl Reception {
                     None => return,
                 },
             };
+            if self.owed.is_empty() {
+                again = tokio::time::Instant::now() + READ_AGAIN;
+            }
             match arrival {
                 Arrival::LoggedIn { user, guilds } => {
                     info!(%user, guilds, "discord is ready");
@@ -106,14 +105,20 @@ impl Reception {
     }
 
     async fn message(&mut self, message: &Message, names: &[Name], parent: Parent) {
-        if !self.is_for_us(message) || self.owed.contains(&message.channel_id) || !self.recent.is_new(message.id) {
+        if !self.is_for_us(message) || self.owed.contains_key(&message.channel_id) || self.recent.has(message.id) {
             return;
         }
         let parent = match (parent, message.guild_id) {
             (Parent::Known(parent), _) => parent,
             (Parent::Unknown, None) => None,
-            (Parent::Unknown, Some(_)) => self.channel(message.channel_id).await.ok().and_then(|channel| channel.thread_parent()),
+            (Parent::Unknown, Some(_)) => match self.channel(message.channel_id).await {
+                Ok(channel) => channel.thread_parent(),
+                // Who may write in a thread can depend on where it belongs.
+                Err(error) if error.is_passing() => return self.owe(message),
+                Err(_) => None,
+            },
         };
+        self.recent.note(message.id);
         let member = message.member.clone().unwrap_or_default();
         let asker = Asker {
             user: message.author.id,
@@ -148,9 +153,10 @@ impl Reception {
     }
 
     async fn slash(&mut self, slash: &Slash, verb: Verb) {
-        if !self.recent.is_new(slash.interaction) {
+        if self.recent.has(slash.interaction) {
             return;
         }
+        self.recent.note(slash.interaction);
         let lane = Lane::Channel(slash.channel);
         let text = match verb {
             Verb::Ask | Verb::Steer if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
@@ -226,7 +232,7 @@ impl Reception {
         }
         match self.api.channel(channel, LOOK_UP).await {
             Ok(found) => {
-                if self.channels.len() >= IDS_KEPT {
+                if self.channels.len() >= CHANNELS_KEPT {
                     self.channels.clear();
                 }
                 self.channels.insert(channel, found.clone());
@@ -236,75 +242,6 @@ impl Reception {
                 debug!(channel, %error, "cannot look the channel up");
                 Err(error)
             }
-        }
-    }
-
-    /// Answers what was written while nobody listened, each once, in order.
-    async fn catch_up(&mut self) {
-        let mut channels = self.desk.seen.channels();
-        channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
-        channels.truncate(CHANNELS_MOST);
-        self.owed = channels.into_iter().map(|(channel, _)| channel).collect();
-        self.read_missed().await;
-        if !self.owed.is_empty() {
-            warn!(channels = self.owed.len(), "discord does not hand out what was written meanwhile; asking until it does");
-        }
-    }
-
-    /// Reads what was missed in the channels owed, as far as Discord hands it out.
-    async fn read_missed(&mut self) {
-        let oldest = id_from(MISSED_SPAN);
-        let channels: Vec<u64> = self.owed.iter().copied().collect();
-        let mut missed = Vec::new();
-        for some in channels.chunks(8) {
-            let mut reads = tokio::task::JoinSet::new();
-            for &channel in some {
-                let after = oldest.max(self.desk.seen.last(channel).unwrap_or(0));
-                let api = self.api.clone();
-                reads.spawn(async move { (channel, read_after(api, channel, after).await) });
-            }
-            while let Some(read) = reads.join_next().await {
-                if let Ok((channel, Some(messages))) = read {
-                    self.owed.remove(&channel);
-                    missed.extend(messages);
-                }
-            }
-        }
-        missed.retain(|message| !self.recent.has(message.id));
-        missed.sort_by_key(|message| message.id);
-        let mut counts: HashMap<u64, usize> = HashMap::new();
-        for mut message in missed {
-            if self.owed.contains(&message.channel_id) {
-                continue;
-            }
-            let channel = match self.channel(message.channel_id).await {
-                Ok(channel) => channel,
-                Err(error) => {
-                    // Whatever may pass is tried again, with all that follows in the channel.
-                    if error.is_passing() {
-                        self.owed.insert(message.channel_id);
-                    }
-                    continue;
-                }
-            };
-            message.guild_id = channel.guild_id;
-            if !self.is_for_us(&message) {
-                continue;
-            }
-            let count = counts.entry(message.channel_id).or_default();
-            *count += 1;
-            if *count > MISSED_MOST {
-                continue;
-            }
-            if let Some(guild) = channel.guild_id {
-                message.member = self.api.member(guild, message.author.id, LOOK_UP).await.ok();
-            }
-            let names = message.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect::<Vec<_>>();
-            self.message(&message, &names, Parent::Known(channel.thread_parent())).await;
-        }
-        let (prompts, channels) = (counts.values().sum::<usize>(), counts.len());
-        if prompts > 0 {
-            info!(prompts, channels, "caught up with what was written while disconnected");
         }
     }
 }
@@ -340,74 +277,4 @@ pub(super) fn answer(api: &Api, identity: &Arc<Identity>, interactions: &Interac
             warn!(channel, length = text.chars().count(), %error, "cannot answer a command");
         }
     });
-}
-
-/// None: it has to be tried again.
-async fn read_after(api: Api, channel: u64, mut after: u64) -> Option<Vec<Message>> {
-    let mut all: Vec<Message> = Vec::new();
-    for _ in 0..PAGES {
-        match api.messages_after(channel, after, LOOK_UP).await {
-            Ok(page) => {
-                let full = page.len() >= 100;
-                after = page.last().map_or(after, |message| message.id);
-                all.extend(page);
-                if !full {
-                    break;
-                }
-            }
-            Err(error) if error.is_passing() => {
-                debug!(channel, %error, "cannot read missed messages yet");
-                return None;
-            }
-            Err(error) => {
-                // Channels go away and permissions change: nothing to be done about it.
-                debug!(channel, %error, "cannot read missed messages");
-                break;
-            }
-        }
-    }
-    Some(all)
-}
-
-/// The ids of the latest messages, so many and no more.
-#[derive(Debug, Default)]
-pub(super) struct Recent {
-    known: HashSet<u64>,
-    order: VecDeque<u64>,
-}
-
-impl Recent {
-    fn has(&self, id: u64) -> bool {
-        self.known.contains(&id)
-    }
-
-    /// Takes an id in; false when it was there.
-    fn is_new(&mut self, id: u64) -> bool {
-        if !self.known.insert(id) {
-            return false;
-        }
-        self.order.push_back(id);
-        if self.order.len() > IDS_KEPT
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_new_once_and_memory_is_bounded() {
-        let mut recent = Recent::default();
-        for id in 0..10_000 {
-            assert!(recent.is_new(id));
-            assert!(!recent.is_new(id));
-        }
-        assert_eq!(recent.known.len(), IDS_KEPT);
-        assert!(recent.has(9_999) && !recent.has(0));
-    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Talk, discord, installed, serving};
-use crate::support::discord::{ANN, CHANNEL, Fault, OTHER, THREAD};
+use crate::support::discord::{ANN, CHANNEL, Fault, OTHER, ROLE, THREAD};
 
 /// What a 429 asks for.
 const WAIT: f64 = 1.0;
@@ -52,16 +52,27 @@ async fn whatever_becomes_of_requests_every_message_is_answered_once_and_in_orde
 }
 
 #[tokio::test]
-async fn a_thread_that_cannot_be_looked_up_at_once_is_answered_all_the_same() {
+async fn who_may_ask_is_found_out_however_long_discord_cannot_say_and_order_is_kept() {
     let local = discord(false).await;
-    let installation = installed(&local);
+    let installation = installed(&local).with("ALLOWED_CHANNELS", &CHANNEL.to_string()).with("ALLOWED_ROLES", &ROLE.to_string());
     let _bot = serving(&installation).await;
-    local.faults().next("GET", &format!("/channels/{THREAD}"), Fault::Status(502), 2);
     let mut talk = Talk::default();
+    // A thread is let in by its channel, which has to be asked for.
+    local.faults().next("GET", &format!("/channels/{THREAD}"), Fault::Status(502), 6);
     talk.ask(&local, THREAD);
     talk.ask(&local, CHANNEL);
+    talk.ask(&local, THREAD);
     talk.settled(&local, "a thread that cannot be looked up").await;
-    assert_eq!(local.faults().waiting(), 0);
+    assert_eq!(local.faults().waiting(), 0, "it could not for long");
+    // Who wrote while nobody listened has to be asked for, too.
+    local.faults().next("GET", "/members/", Fault::Status(502), 6);
+    local.faults().forget_sessions();
+    local.faults().drop_gateway(false);
+    talk.ask(&local, CHANNEL);
+    talk.ask(&local, THREAD);
+    talk.ask(&local, CHANNEL);
+    talk.settled(&local, "members that cannot be looked up").await;
+    assert_eq!(local.faults().waiting(), 0, "they could not for long");
 }
 
 #[tokio::test]

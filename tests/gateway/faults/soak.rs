@@ -84,7 +84,7 @@ fn lose_session(faults: &Faults<'_>, dice: &mut Dice) {
 fn spoil_request(faults: &Faults<'_>, dice: &mut Dice) {
     let times = 1 + dice.roll(2) as usize;
     let (method, path) =
-        dice.of(&[("POST", "/messages"), ("POST", "/messages"), ("PATCH", "/messages"), ("POST", "/typing"), ("GET", "/messages")]);
+        dice.of(&[("POST", "/messages"), ("POST", "/messages"), ("PATCH", "/messages"), ("POST", "/typing"), ("GET", "/")]);
     let fault = match dice.roll(7) {
         0 => Fault::Status(500),
         1 => Fault::Status(503),
