@@ -22,8 +22,9 @@ fn write(installation: &Installation, file: &str, text: &str) {
     fs::write(installation.path("config").join(file), text).unwrap();
 }
 
+/// Takes a file away, if it is there: the start makes some.
 fn remove(installation: &Installation, file: &str) {
-    fs::remove_file(installation.path("config").join(file)).unwrap();
+    let _ = fs::remove_file(installation.path("config").join(file));
 }
 
 /// The system prompt that the agent has, as it tells it in a channel.
@@ -81,6 +82,7 @@ async fn requirement_13_soul_identity_and_agents_are_read_for_every_event() {
     let local = discord().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
+    FILES.iter().for_each(|(file, _)| remove(&installation, file));
     let mut without = system_prompt(&local, CHANNEL).await;
     for (criterion, file, section) in [("13.1", "soul.md", "Soul"), ("13.2", "identity.md", "Identity"), ("13.3", "agents.md", "Agents")] {
         assert!(!sections(&without).contains(&section), "13.4: {without}");
@@ -121,6 +123,7 @@ async fn own_section(
     (file, section): (&str, &str),
     [read, labelled, missing, changed]: [&str; 4],
 ) {
+    remove(installation, file);
     let prompt = system_prompt(local, CHANNEL).await;
     assert!(!sections(&prompt).contains(&section), "{missing}: {prompt}");
     assert_eq!(bot.logs(&format!("{file} is missing")).await["level"], "WARN", "{missing}");
