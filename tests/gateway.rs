@@ -1,6 +1,7 @@
 //! The real program: `aetheel run` against a local Discord, `aetheel console` with and without a terminal, its refusals
 //! and its exit codes. Needs the built demo backend (`make guests`).
 
+mod access;
 mod answers;
 mod backends;
 mod choosing;
@@ -8,6 +9,7 @@ mod console;
 mod failures;
 mod faults;
 mod life;
+mod projects;
 mod questions;
 mod refusals;
 mod reload;

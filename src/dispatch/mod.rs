@@ -6,6 +6,8 @@
 
 mod choices;
 mod event;
+mod pace;
+mod projects;
 mod question;
 mod questions;
 mod reply;
@@ -23,6 +25,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 pub use choices::{Choices, Effective, effective};
+pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Unseen};
@@ -30,6 +33,7 @@ pub use settings::Setting;
 pub use steering::Steered;
 pub use wording::Refusal;
 
+use self::pace::Pace;
 use self::questions::Questions;
 use self::steering::Running;
 use crate::agent::Decision;
@@ -97,6 +101,7 @@ struct Inner {
     parts: Parts,
     links: Links,
     queue: Mutex<Queue>,
+    pace: Pace,
     /// How to reach the turn of a lane.
     running: Mutex<HashMap<Lane, Running>>,
     questions: Arc<Questions>,
@@ -114,6 +119,7 @@ impl Dispatcher {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let queue = Mutex::new(Queue::new(parts.limits));
+        let pace = Pace::new(parts.choices.prompts_per_minute);
         let questions = Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
         let (unasked, said) = mpsc::unbounded_channel();
         let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked);
@@ -121,6 +127,7 @@ impl Dispatcher {
             parts,
             links,
             queue,
+            pace,
             running: Mutex::default(),
             questions,
             tasks: TaskTracker::new(),
@@ -138,13 +145,16 @@ impl Dispatcher {
     /// # Errors
     /// [`Refusal`], in words for the person who asked; nothing was kept.
     pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
-        let (lane, kind, limit) = (event.lane.clone(), event.kind, self.inner.parts.choices.prompt_limit);
+        let (lane, kind, asker, limit) = (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
         let refused = |refusal: Refusal| {
-            tracing::warn!(%lane, ?kind, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
+            tracing::warn!(%lane, ?kind, asker, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
             Err(refusal)
         };
         if event.prompt.len() > limit {
             return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
+        }
+        if let Some(wait) = event.asker.and_then(|person| self.inner.pace.count(person).err()) {
+            return refused(Refusal::TooFast { seconds: wait.as_secs() + 1 });
         }
         let accepted = lock(&self.inner.queue).accept(event, jiff::Timestamp::now().as_millisecond());
         match accepted {
