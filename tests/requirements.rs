@@ -4,6 +4,7 @@
 mod bot;
 mod document;
 mod files;
+mod proactive;
 mod turns;
 
 use std::fs;
