@@ -15,3 +15,4 @@ mod load;
 mod process;
 mod reload;
 mod requirements;
+mod webhooks;

@@ -1,16 +1,24 @@
 //! `aetheel run`: Discord, until a signal.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::phase::Phase;
 use super::settings::Settings;
 use super::start::{Ground, Refused};
+use super::system::System;
+use super::vitals::{Organs, Pulse};
+use super::webhooks::Waiting;
 use super::{desk, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
+use crate::plain::with_causes;
+use crate::web::status::StatusPages;
 use crate::{access, telemetry};
 
 /// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out of order.
@@ -31,13 +39,23 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let phase = watch::Sender::new(Phase::Starting);
+    let (pulse, system) = (Pulse::new(phase.subscribe()), System::from_environment());
+    let _pages = match open_pages(settings.config.status_address, &pulse).await {
+        Ok(pages) => pages,
+        Err(refused) => {
+            tell(&refused);
+            return refused.code;
+        }
+    };
     let started = async {
         let ground = Ground::prepare(settings, true).await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
+        let webhooks = Waiting::bind(&ground).await?;
         let discord = Discord::connect(options).await.map_err(refused)?;
-        Ok::<_, Refused>((ground, discord))
+        Ok::<_, Refused>((ground, discord, webhooks))
     };
-    let (ground, discord) = tokio::select! {
+    let (ground, discord, webhooks) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -52,7 +70,11 @@ pub async fn serve(settings: Settings) -> u8 {
         tracing::warn!("{warning}");
     }
     let notes = ground.workspace.discord_notes().clone();
+    let (roster, state) = (ground.roster(), ground.workspace.folder().join("state"));
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
+    let webhooks = webhooks.serve(&dispatcher);
+    let backend = config.agent_backend.clone();
+    pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
     let listening = tokio::select! {
@@ -66,7 +88,10 @@ pub async fn serve(settings: Settings) -> u8 {
         },
         () = signals.next() => return exit::OK,
     };
+    webhooks.open().await;
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
+    phase.send_replace(Phase::Ready);
+    let _watchdog = system.ready(pulse.clone());
     let code = tokio::select! {
         () = signals.next() => exit::OK,
         error = listening.failed() => {
@@ -75,7 +100,10 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!("shutdown: begins");
+    phase.send_replace(Phase::Draining);
+    system.stopping();
     listening.stop_intake();
+    webhooks.stop_intake();
     let last = config.stop_grace * 2 + DELIVERY;
     let ended = tokio::select! {
         ended = timeout(config.shutdown_grace + last, dispatcher.shutdown(config.shutdown_grace)) => ended,
@@ -87,12 +115,31 @@ pub async fn serve(settings: Settings) -> u8 {
     if ended.is_err() {
         tracing::warn!("shutdown: not every answer could be delivered; those of turns are in the recordings");
     }
+    webhooks.close().await;
     listening.close().await;
     saving.abort();
     desk::save(&notes).await;
     rest.close().await;
     tracing::info!("shutdown: done");
     code
+}
+
+/// Opens the status pages, where the operator wants them.
+async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option<StatusPages>, Refused> {
+    let Some(wanted) = address else { return Ok(None) };
+    if !wanted.ip().is_loopback() {
+        tracing::warn!(address = %wanted, "STATUS_ADDRESS can be reached from other machines: anyone there may read what this bot does");
+    }
+    match StatusPages::open(wanted, Arc::new(pulse.clone())).await {
+        Ok(pages) => {
+            tracing::info!(address = %pages.address, "status pages are open");
+            Ok(Some(pages))
+        }
+        Err(error) => {
+            let hint = "choose another address, or end whatever listens there";
+            Err(Refused { code: exit::UNAVAILABLE, faults: vec![format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error))] })
+        }
+    }
 }
 
 fn refused(error: StartError) -> Refused {

@@ -12,6 +12,7 @@ use super::Inner;
 use super::api::{Posted, nonce};
 use super::interactions::Door;
 use super::rest::{Patience, RestError};
+use crate::figures;
 
 /// What a command's own message says once its token is about to run out.
 const FOLLOWS: &str = "-# This takes a while: the answer follows below.";
@@ -88,13 +89,18 @@ impl Live {
                         self.drop_from(index, patience).await;
                         self.slots.push(Slot::new());
                         self.make(index, piece, last, patience).await?;
+                        figures::discord_message(last, true);
                         posted = true;
                     }
                     Err(error) => return Err(error),
-                    Ok(()) => piece.clone_into(&mut self.slots[index].shown),
+                    Ok(()) => {
+                        figures::discord_message(last, false);
+                        piece.clone_into(&mut self.slots[index].shown);
+                    }
                 },
                 None => {
                     self.make(index, piece, last, patience).await?;
+                    figures::discord_message(last, true);
                     posted = true;
                 }
             }

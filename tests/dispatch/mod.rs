@@ -4,5 +4,7 @@ mod asks;
 mod health;
 mod hostile;
 mod order;
+mod sessions;
 mod steering;
 mod turns;
+mod view;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
 pub(super) use board::{Board, Errand, Errands};
+pub(super) use look::escape;
 pub(super) use press::Press;
 
 use self::press::Choice;
