@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use crate::gateway::{installed, serving};
+use crate::gateway::serving;
 use crate::support::discord::LocalDiscord;
 use crate::support::program::{Installation, built};
 
@@ -36,6 +36,11 @@ END
 
 /// What that says to everything.
 const CLAUDE_SAYS: &str = "Claude was here.";
+
+/// An installation in which one person may ask as much as they like.
+fn installed(local: &LocalDiscord) -> Installation {
+    crate::gateway::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
+}
 
 /// An installation in which claude answers: the real backend, and [`CLAUDE`] in place of the program.
 fn with_claude(local: &LocalDiscord) -> Installation {

@@ -8,8 +8,9 @@ mod soak;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{installed, serving};
+use super::serving;
 use crate::support::discord::{ANN, LIMIT, LocalDiscord};
+use crate::support::program::Installation;
 
 /// What people wrote to the bot, and what they must read in the end: nothing else, nothing twice, nothing before its time.
 #[derive(Default)]
@@ -53,6 +54,11 @@ impl Talk {
         };
         local.wait_within(LIMIT * 2, &format!("all answers in spite of {what}"), found).await;
     }
+}
+
+/// An installation in which one person may ask as much as they like.
+fn installed(local: &LocalDiscord) -> Installation {
+    super::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
 }
 
 /// A Discord whose heart beats fast and which takes many messages, so that nothing has to be waited for for long.
