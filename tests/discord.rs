@@ -7,3 +7,4 @@ mod desk;
 mod panel;
 mod prompts;
 mod refusals;
+mod unasked;

@@ -15,4 +15,5 @@ mod load;
 mod process;
 mod reload;
 mod requirements;
+mod schedules;
 mod webhooks;

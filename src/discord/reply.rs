@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{Instrument as _, debug, error};
+use tracing::{Instrument as _, debug, error, info};
 
 use super::asks::{Board, Errand, Errands};
 use super::live::{Live, Place};
@@ -23,6 +23,7 @@ use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settle
 use crate::event::{Event, Lane, Origin};
 use crate::figures;
 use crate::fold::Transcript;
+use crate::schedule::says_nothing;
 use crate::split::split;
 
 /// Discord's limit of a message, characters.
@@ -47,15 +48,19 @@ impl Outlet for Discord {
             }
             _ => self.inner.options.output_channel.map(|channel| Place { channel, reply_to: None, door: None }),
         };
+        let unasked = matches!(event.origin, Origin::Internal { .. });
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place)),
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, unasked)),
             None => Box::new(Nowhere(event.lane.clone())),
         }
     }
 }
 
-/// The answer to something that has no place in Discord.
+/// The answer to something that has no place in Discord: only the log has it.
 struct Nowhere(Lane);
+
+/// Characters of an answer that the log has.
+const LOGGED: usize = 500;
 
 #[async_trait]
 impl Reply for Nowhere {
@@ -67,8 +72,10 @@ impl Reply for Nowhere {
 
     fn settled(&mut self, _id: &str, _how: &Settlement) {}
 
-    async fn finish(self: Box<Self>, _answer: Answer) -> Result<(), DeliveryError> {
-        Err(DeliveryError(format!("{} has no discord channel", self.0)))
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        let (text, failure) = (one_line(&answer.text, LOGGED), answer.failure);
+        info!(lane = %self.0, text, failure, "an answer has no place in discord; set OUTPUT_CHANNEL_ID or a channel to see it there");
+        Ok(())
     }
 }
 
@@ -86,7 +93,7 @@ struct ChannelReply {
 }
 
 impl ChannelReply {
-    fn begin(inner: &Arc<Inner>, place: Place) -> Self {
+    fn begin(inner: &Arc<Inner>, place: Place, unasked: bool) -> Self {
         let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
         let writer = Writer {
@@ -97,6 +104,7 @@ impl ChannelReply {
             live: Live::new(Arc::clone(inner), place),
             told: Arc::clone(&told),
             posted: false,
+            unasked,
         };
         Self { told, answer, writer: tokio::spawn(writer.run(given).in_current_span()) }
     }
@@ -138,11 +146,13 @@ struct Writer {
     typing: Option<Typing>,
     /// Whether there is a draft to take back.
     posted: bool,
+    /// Nobody waits: there is no typing and no draft, and of an answer that says nothing no message.
+    unasked: bool,
 }
 
 impl Writer {
     async fn run(mut self, mut given: oneshot::Receiver<Answer>) -> Result<(), DeliveryError> {
-        self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
+        self.type_on();
         let mut next = Instant::now() + GATHER;
         let answer = loop {
             let door_closes = self.live.door_closes();
@@ -165,7 +175,7 @@ impl Writer {
                 () = tokio::time::sleep_until(next) => {}
             }
             let pieces = self.draft();
-            if pieces.is_empty() {
+            if pieces.is_empty() || self.unasked {
                 continue;
             }
             match self.live.show(&pieces, false, DRAFT).await {
@@ -223,16 +233,28 @@ impl Writer {
                 Errand::Close(id, content) => self.board.close(&id, &content).await,
             }
         }
-        if self.typing.is_none() && !self.board.is_waiting() {
+        if !self.board.is_waiting() {
+            self.type_on();
+        }
+    }
+
+    fn type_on(&mut self) {
+        if self.typing.is_none() && !self.unasked {
             self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
         }
     }
 
     async fn settle(&mut self, answer: Answer) -> Result<(), DeliveryError> {
+        if self.unasked && answer.failure.is_none() && answer.notices.is_empty() && says_nothing(&answer.text) {
+            // What stood above a question goes as well.
+            let _ = self.live.show(&[], true, self.inner.options.windows.send).await;
+            return Ok(());
+        }
         let pieces = whole(
             &self.clean(answer.text),
             answer.failure.map(|failure| self.clean(failure)).as_deref(),
             &answer.notices.into_iter().map(|notice| self.clean(notice)).collect::<Vec<_>>(),
+            !self.unasked,
         );
         let patience = self.inner.options.windows.send;
         let mut shown = self.live.show(&pieces, true, patience).await;
@@ -302,10 +324,10 @@ fn status(transcript: &Transcript) -> Option<String> {
 }
 
 /// The messages of the finished answer: the text, and below it what went wrong and what else is to know.
-fn whole(text: &str, failure: Option<&str>, notices: &[String]) -> Vec<String> {
+fn whole(text: &str, failure: Option<&str>, notices: &[String], awaited: bool) -> Vec<String> {
     let mut pieces = split(text, MESSAGE);
     let mut below: Vec<String> = failure.map(|failure| format!("⚠️ {}", one_line(failure, 500))).into_iter().collect();
-    if pieces.is_empty() && failure.is_none() {
+    if pieces.is_empty() && failure.is_none() && awaited {
         below.push(EMPTY.to_owned());
     }
     below.extend(notices.iter().map(|notice| format!("-# {}", one_line(notice, 300))));
@@ -330,16 +352,17 @@ mod tests {
     #[test]
     fn a_failure_and_notices_stand_below_the_text() {
         let notices = ["the session is a new one".to_owned()];
-        assert_eq!(whole("Half an", Some("Query timed out"), &notices), ["Half an\n⚠️ Query timed out\n-# the session is a new one"]);
-        assert_eq!(whole("", Some("Query timed out"), &[]), ["⚠️ Query timed out"]);
-        assert_eq!(whole("", None, &[]), [EMPTY]);
-        assert_eq!(whole("Done", None, &[]), ["Done"]);
+        assert_eq!(whole("Half an", Some("Query timed out"), &notices, true), ["Half an\n⚠️ Query timed out\n-# the session is a new one"]);
+        assert_eq!(whole("", Some("Query timed out"), &[], true), ["⚠️ Query timed out"]);
+        assert_eq!(whole("", None, &[], true), [EMPTY]);
+        assert_eq!(whole("", None, &[], false), [""; 0], "nobody waits for it");
+        assert_eq!(whole("Done", None, &[], true), ["Done"]);
     }
 
     #[test]
     fn what_stands_below_never_makes_a_message_too_long() {
         let text = "x".repeat(1_995);
-        let pieces = whole(&text, Some("Query timed out"), &[]);
+        let pieces = whole(&text, Some("Query timed out"), &[], true);
         assert_eq!(pieces, [text, "⚠️ Query timed out".to_owned()]);
     }
 }

@@ -39,7 +39,10 @@ impl Inner {
         figures::waited(event.kind, event.accepted_ms);
         async {
             let stage = Stage::new(self.parts.outlet.open(&event));
-            let answer = self.answer(&event, &id, (stop, steers), &stage).await.cleaned(&self.parts.redactor);
+            let hooks = self.parts.workspace.hooks().await;
+            self.begin_hook(&hooks, &event, &stop).await;
+            let answer = self.answer(&event, &id, (stop.clone(), steers), &stage).await.cleaned(&self.parts.redactor);
+            let failed = answer.failure.is_some();
             let Some(reply) = stage.take() else { return };
             match reply.finish(answer).await {
                 Ok(()) => {
@@ -51,6 +54,8 @@ impl Inner {
                     tracing::error!(%error, "the answer was not delivered; it is in the recording");
                 }
             }
+            // People have their answer; the lane is held until the hook has ended too.
+            self.stop_hook(&hooks, &event, &stop, failed).await;
         }
         .instrument(span)
         .await;
@@ -63,6 +68,12 @@ impl Inner {
         (stop, steers): (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>),
         stage: &Arc<Stage>,
     ) -> Answer {
+        // Stopped while the hook before the turn ran.
+        let stopped = *stop.borrow();
+        if let Some(reason) = stopped {
+            let failure = wording::failure(&reason.into(), self.parts.host.query_timeout, None, id);
+            return Answer { failure, ..plain_answer(self.parts.choices.backend.clone()) };
+        }
         let bindings = self.parts.workspace.bindings();
         let (name, lane) = self.backend_of(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
@@ -107,6 +118,9 @@ impl Inner {
         drop(follower);
         self.report(&name, &result);
         let mut notices = self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await;
+        if binding.unreadable {
+            notices.push("What was kept of this conversation could not be read; this is a new one.".to_owned());
+        }
         if moved {
             notices.push("The working directory here is another one now; this is a new conversation.".to_owned());
         }
@@ -123,7 +137,7 @@ impl Inner {
     }
 
     /// What the guest is told, from files read at this moment.
-    async fn start(
+    pub(super) async fn start(
         &self,
         event: &Event,
         backend: &dyn Backend,
@@ -181,7 +195,7 @@ impl Inner {
     }
 
     /// The log line of a turn's end, and of what its parser did not know.
-    fn report(&self, backend: &str, result: &TurnResult) {
+    pub(super) fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
         match wording::detail(&result.ending) {
@@ -246,8 +260,11 @@ impl Inner {
         notices
     }
 
-    /// Moves a final memory block from the answer to `memory.md`.
-    async fn remember(&self, text: String, mut notices: Vec<String>) -> (String, Vec<String>) {
+    /// Sees to it that what the agent wrote to `memory.md` is on disk, and moves a final memory block of the answer there.
+    pub(super) async fn remember(&self, text: String, mut notices: Vec<String>) -> (String, Vec<String>) {
+        if let Err(error) = self.parts.workspace.settle_memory().await {
+            tracing::error!(%error, "what the agent wrote to memory.md may not outlive a loss of power");
+        }
         let (visible, memory) = prompt::extract_memory(&text);
         let Some(memory) = memory else { return (text, notices) };
         let visible = visible.to_owned();
@@ -277,11 +294,16 @@ pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::Unbounde
 }
 
 fn plain_failure(backend: String, failure: String) -> Answer {
-    Answer { text: String::new(), failure: Some(failure), notices: Vec::new(), backend, detail: None, usage: None, took: Duration::ZERO }
+    Answer { failure: Some(failure), ..plain_answer(backend) }
+}
+
+/// An answer with nothing in it.
+pub(super) fn plain_answer(backend: String) -> Answer {
+    Answer { text: String::new(), failure: None, notices: Vec::new(), backend, detail: None, usage: None, took: Duration::ZERO }
 }
 
 /// Eight letters and digits: enough to find one turn in months of logs.
-fn turn_id() -> String {
+pub(super) fn turn_id() -> String {
     let mut id = uuid::Uuid::new_v4().simple().to_string();
     id.truncate(8);
     id

@@ -7,6 +7,7 @@
 mod census;
 mod choices;
 mod event;
+mod hooks;
 mod knobs;
 mod listings;
 mod pace;
@@ -244,7 +245,7 @@ impl Dispatcher {
             queue.close();
             (queue.running(), queue.waiting())
         };
-        tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: intake closed, waiting for turns");
+        tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: waiting for turns");
         if tokio::time::timeout(grace, self.idle()).await.is_err() {
             let waiting = lock(&self.inner.queue).drain_waiting();
             let stops: Vec<_> = lock(&self.inner.running).values().map(|turn| turn.stop.clone()).collect();

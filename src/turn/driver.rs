@@ -319,8 +319,7 @@ impl Driver<'_> {
         let (transcript, session, done) = self.guard.into_parts();
         let (outcome, text, usage) = done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
         let stopped = self.cause.map(|cause| match cause {
-            Cause::Asked(StopReason::User) => Ending::Interrupted,
-            Cause::Asked(StopReason::Shutdown) => Ending::ShutDown,
+            Cause::Asked(reason) => reason.into(),
             Cause::TimedOut => Ending::TimedOut,
             Cause::Silent => Ending::Silent,
             Cause::Output => Ending::Limit("too much output".to_owned()),

@@ -242,6 +242,16 @@ impl Links {
         Ok(Some((told.result, told.native)))
     }
 
+    /// Lets go of a lane's sessions that will not be gone on with.
+    pub fn forget(&self, lane: &Lane) {
+        self.kept().retain(|key, kept| {
+            if let Some(seat) = kept.seats.remove(lane) {
+                kept.link.ask(if key.1.is_some() { Request::Retire } else { Request::CloseSession(seat.session) });
+            }
+            key.1.as_ref() != Some(lane)
+        });
+    }
+
     /// Open links, for people who look.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -2,6 +2,7 @@
 
 mod asks;
 mod health;
+mod hooks;
 mod hostile;
 mod order;
 mod sessions;

@@ -10,6 +10,7 @@ mod files;
 mod http;
 mod mark;
 mod processes;
+mod renewal;
 mod sse;
 mod task;
 

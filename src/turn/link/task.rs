@@ -20,7 +20,7 @@ use crate::agent::{
 use crate::event::Lane;
 use crate::fold::Transcript;
 use crate::turn::recording::{Recording, What};
-use crate::turn::{Backend, Guest, GuestFailure, ProcessEvent};
+use crate::turn::{Guest, GuestFailure, ProcessEvent};
 
 /// Inputs after which a call into the guest is made although more are there.
 pub(super) const BATCH: usize = 1024;
@@ -321,44 +321,6 @@ impl Task {
         self.input(Input::Command(Command::Query(Query { query, session, kind })));
     }
 
-    /// Goes over to a newer generation: its guest takes over what the present one saved.
-    async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
-        if !self.turns.is_empty() || !self.inputs.is_empty() || self.is_ending() {
-            return false;
-        }
-        let Some(guest) = self.guest.as_mut() else { return false };
-        let saved_by = self.parts.backend.descriptor().version.clone();
-        let state = match guest.save().await {
-            Ok(Some(state)) => state,
-            Ok(None) => return false,
-            Err(failure) => {
-                self.fail(failure);
-                return false;
-            }
-        };
-        let loaded = async {
-            let mut guest = backend.open().await?;
-            guest.load(&state, &saved_by).await?;
-            Ok::<_, GuestFailure>(guest)
-        };
-        match loaded.await {
-            Ok(guest) => {
-                let (from, to) = (self.parts.backend.generation().clone(), backend.generation().clone());
-                tracing::info!(%from, %to, "link moved to the new generation");
-                self.recording.host(What::Moved { generation: to.number, digest: to.digest.clone(), saved_by, state });
-                self.guest = Some(guest);
-                self.parts.backend = backend;
-                self.state.renewed(&to);
-                self.mark();
-                true
-            }
-            Err(failure) => {
-                tracing::info!(%failure, "link stays on its generation until it is idle");
-                false
-            }
-        }
-    }
-
     /// The agent said something.
     pub(super) fn heard(&mut self, bytes: u64) {
         self.output = self.output.saturating_add(bytes);
@@ -383,11 +345,6 @@ impl Task {
 
     pub(super) fn name(&self) -> &str {
         &self.parts.backend.descriptor().name
-    }
-
-    pub(super) fn dropped(&mut self, what: &str, reason: &str) {
-        tracing::debug!(what, reason, "dropped what the backend said");
-        self.recording.host(What::Host(format!("dropped {what}: {reason}")));
     }
 
     /// The end: whoever follows a turn is told, and says how it ended.
