@@ -165,7 +165,7 @@ async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option
 
 fn refused(error: StartError) -> Refused {
     let code = match error {
-        StartError::NoToken | StartError::BadToken(_) => exit::CONFIG,
+        StartError::NoToken | StartError::BadToken(_) | StartError::Untrusted { .. } => exit::CONFIG,
         StartError::TokenRefused | StartError::Intents(_) => exit::NO_PERMISSION,
         StartError::Unreachable { .. } => exit::TEMPORARY,
     };
@@ -193,6 +193,29 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_by_itself_is_75_and_everything_else_needs_a_person() {
+        let base = || "https://discord.com".to_owned();
+        let cases = [
+            (StartError::Unreachable { base: base(), why: "discord was not reachable for 60 s".to_owned() }, exit::TEMPORARY),
+            (StartError::Untrusted { base: base(), why: "invalid peer certificate".to_owned() }, exit::CONFIG),
+            (StartError::NoToken, exit::CONFIG),
+            (StartError::BadToken("leave the word `Bot` out"), exit::CONFIG),
+            (StartError::TokenRefused, exit::NO_PERMISSION),
+            (StartError::Intents(4014), exit::NO_PERMISSION),
+        ];
+        for (error, code) in cases {
+            let refused = refused(error);
+            assert_eq!(refused.code, code, "{:?}", refused.faults);
+            assert!(refused.faults[0].contains("hint: "), "{:?}", refused.faults);
         }
     }
 }
