@@ -4,5 +4,6 @@ mod answers;
 mod asks;
 mod connection;
 mod desk;
+mod notices;
 mod prompts;
 mod refusals;

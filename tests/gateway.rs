@@ -3,9 +3,11 @@
 
 mod answers;
 mod backends;
+mod chaos;
 mod choosing;
 mod console;
 mod failures;
+mod kept;
 mod life;
 mod questions;
 mod refusals;

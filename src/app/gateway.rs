@@ -32,12 +32,14 @@ pub async fn serve(settings: Settings) -> u8 {
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
     let started = async {
-        let ground = Ground::prepare(settings, true).await?;
+        let mut ground = Ground::prepare(settings, true).await?;
+        let lock = ground.keep_events().await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
         let discord = Discord::connect(options).await.map_err(refused)?;
-        Ok::<_, Refused>((ground, discord))
+        Ok::<_, Refused>((ground, discord, lock))
     };
-    let (ground, discord) = tokio::select! {
+    // The lock is held to the end.
+    let (ground, discord, _lock) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -52,19 +54,33 @@ pub async fn serve(settings: Settings) -> u8 {
         tracing::warn!("{warning}");
     }
     let notes = ground.workspace.discord_notes().clone();
+    let taken = ground.taken_messages();
+    for (channel, message) in taken {
+        // The mark of a message that is safe may not have been written.
+        notes.note(channel, message);
+    }
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
+    // Before anything new comes: what was accepted earlier is first in its lane.
+    dispatcher.recover();
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
+    let last = config.stop_grace * 2 + DELIVERY;
     let listening = tokio::select! {
-        listening = discord.listen(desk) => match listening {
-            Ok(listening) => listening,
-            Err(error) => {
-                let refused = refused(error);
-                tell(&refused);
-                return refused.code;
-            }
-        },
-        () = signals.next() => return exit::OK,
+        listening = discord.listen(desk) => listening.map_err(|error| {
+            let refused = refused(error);
+            tell(&refused);
+            refused.code
+        }),
+        () = signals.next() => Err(exit::OK),
+    };
+    let listening = match listening {
+        Ok(listening) => listening,
+        Err(code) => {
+            // What an earlier life left open may be running already.
+            let _ = timeout(last, dispatcher.shutdown(Duration::ZERO)).await;
+            rest.close().await;
+            return code;
+        }
     };
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
     let code = tokio::select! {
@@ -76,7 +92,6 @@ pub async fn serve(settings: Settings) -> u8 {
     };
     tracing::info!("shutdown: begins");
     listening.stop_intake();
-    let last = config.stop_grace * 2 + DELIVERY;
     let ended = tokio::select! {
         ended = timeout(config.shutdown_grace + last, dispatcher.shutdown(config.shutdown_grace)) => ended,
         () = signals.next() => {

@@ -19,7 +19,7 @@ use crate::process::Custody;
 use crate::redact::Redactor;
 use crate::turn::recording::{self, Recorder};
 use crate::turn::{Backends as _, Host};
-use crate::workspace::Workspace;
+use crate::workspace::{Held, Journal, Lock, Workspace};
 
 /// Why nothing was started.
 pub struct Refused {
@@ -44,6 +44,8 @@ pub struct Ground {
     /// How the backend was found, where nobody named one.
     detected: Option<String>,
     warnings: Vec<String>,
+    /// Keeps accepted events; the terminal does without.
+    journal: Option<Journal>,
 }
 
 /// What must be closed after the last turn.
@@ -112,10 +114,30 @@ impl Ground {
             (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() => {
                 let Foundation { custody, roster, detected, .. } = foundation;
                 let warnings = findings.warnings.iter().cloned().chain(roster.run_warnings()).collect();
-                Ok(Self { config, redactor, variables, workspace, roster, custody, findings, detected, warnings })
+                Ok(Self { config, redactor, variables, workspace, roster, custody, findings, detected, warnings, journal: None })
             }
             _ => Err(Refused { code, faults }),
         }
+    }
+
+    /// Makes sure to be the only gateway here, and keeps accepted events from now on. The lock is to be held to the end.
+    ///
+    /// # Errors
+    /// [`Refused`]: another gateway runs, or the journal cannot be used.
+    pub async fn keep_events(&mut self) -> Result<Lock, Refused> {
+        let refused = |code, fault: String| Refused { code, faults: vec![fault] };
+        let lock = self.workspace.lock().map_err(|held| {
+            let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
+            refused(code, held.to_string())
+        })?;
+        let journal = self.workspace.journal().await.map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+        self.journal = Some(journal);
+        Ok(lock)
+    }
+
+    /// Channel and id of the Discord messages that were taken earlier.
+    pub fn taken_messages(&self) -> Vec<(u64, u64)> {
+        self.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
     /// Tells what was found, for `aetheel check`; asks every agent for its version.
@@ -196,6 +218,7 @@ impl Ground {
             launcher: Arc::new(self.custody.clone()),
             outlet,
             workspace: self.workspace,
+            journal: self.journal,
             recorder: recorder.clone(),
             redactor: self.redactor,
         });

@@ -22,6 +22,7 @@ mod interactions;
 mod limits;
 mod live;
 mod mention;
+mod notices;
 mod reception;
 mod reply;
 mod rest;

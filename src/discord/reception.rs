@@ -20,6 +20,7 @@ use super::interactions::Interactions;
 use super::mention::{self, Name};
 use super::rest::Patience;
 use super::wire::{Channel, Message, Slash, id_from};
+use crate::dispatch::Accepted;
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Message ids remembered, so that none is answered twice.
@@ -111,8 +112,8 @@ impl Reception {
             return;
         }
         let prompt = mention::prompt(&message.content, self.identity.id, names);
-        let refusal = if prompt.is_empty() {
-            Some(HINT.to_owned())
+        let taken = if prompt.is_empty() {
+            Err(HINT.to_owned())
         } else {
             let author = mention::one_line(member.nick.as_deref().unwrap_or(message.author.shown()), 64);
             let origin = Origin::Message { channel: message.channel_id, message: message.id };
@@ -124,9 +125,20 @@ impl Reception {
                 ..NewEvent::new(EventKind::Message, Lane::Channel(message.channel_id), origin, prompt)
             })
         };
-        self.desk.seen.saw(message.channel_id, message.id);
-        if let Some(text) = refusal {
-            self.tell(message.channel_id, message.id, text);
+        let (seen, channel, id) = (Arc::clone(&self.desk.seen), message.channel_id, message.id);
+        match taken {
+            Ok(accepted) => {
+                // Before it is safe a crash would lose it, and only catching up brings it back.
+                tokio::spawn(async move {
+                    // Taken back, it was visibly refused.
+                    let _ = accepted.safe().await;
+                    seen.saw(channel, id);
+                });
+            }
+            Err(text) => {
+                seen.saw(channel, id);
+                self.tell(channel, id, text);
+            }
         }
     }
 
@@ -138,7 +150,7 @@ impl Reception {
         let text = match verb {
             Verb::Ask | Verb::Steer if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
             Verb::Steer => return self.steer(slash.clone()),
-            Verb::Ask => self.submit(asked(slash)),
+            Verb::Ask => self.submit(asked(slash)).err(),
             Verb::Reset => Some(match self.desk.intake.reset(&lane).await {
                 Ok(true) => "Done: your next prompt begins a new conversation.".to_owned(),
                 Ok(false) => "There is no conversation yet: your next prompt begins one.".to_owned(),
@@ -163,12 +175,15 @@ impl Reception {
         });
     }
 
-    /// Offers an event; returns what to tell the user when it was not taken.
-    fn submit(&self, event: NewEvent) -> Option<String> {
+    /// Offers an event.
+    ///
+    /// # Errors
+    /// What to tell the user when it was not taken.
+    fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
         if self.closing.load(Ordering::SeqCst) {
-            return Some(CLOSING.to_owned());
+            return Err(CLOSING.to_owned());
         }
-        self.desk.intake.submit(event).err()
+        self.desk.intake.submit(event)
     }
 
     /// A person's message to the bot: in private, naming it, or answering it.

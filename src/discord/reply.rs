@@ -17,9 +17,9 @@ use super::live::{Live, Place};
 use super::mention::one_line;
 use super::rest::{Patience, RestError};
 use super::typing::Typing;
-use super::{Discord, Inner};
+use super::{Discord, Inner, notices};
 use crate::agent::EventKind;
-use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
+use crate::dispatch::{Answer, DeliveryError, Notice, OpenQuestion, Outlet, Reply, Settlement, Traces, Unseen};
 use crate::event::{Event, Lane, Origin};
 use crate::fold::Transcript;
 use crate::split::split;
@@ -34,8 +34,13 @@ const GATHER: Duration = Duration::from_millis(400);
 const DRAFT: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
 const EMPTY: &str = "-# The agent finished without an answer.";
 
+#[async_trait]
 impl Outlet for Discord {
     fn open(&self, event: &Event) -> Box<dyn Reply> {
+        self.open_kept(event, Traces::unkept())
+    }
+
+    fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
             (Origin::Message { channel, message }, _) => Some(Place { channel: *channel, reply_to: Some(*message), door: None }),
             (Origin::Interaction { channel, interaction }, _) => {
@@ -47,9 +52,13 @@ impl Outlet for Discord {
             _ => self.inner.options.output_channel.map(|channel| Place { channel, reply_to: None, door: None }),
         };
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place)),
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, traces)),
             None => Box::new(Nowhere(event.lane.clone())),
         }
+    }
+
+    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
+        notices::post(&self.inner, notice).await
     }
 }
 
@@ -85,7 +94,7 @@ struct ChannelReply {
 }
 
 impl ChannelReply {
-    fn begin(inner: &Arc<Inner>, place: Place) -> Self {
+    fn begin(inner: &Arc<Inner>, place: Place, traces: Traces) -> Self {
         let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
         let writer = Writer {
@@ -93,9 +102,9 @@ impl ChannelReply {
             channel: place.channel,
             board: Board::new(inner, place.channel),
             typing: None,
-            live: Live::new(Arc::clone(inner), place),
+            posted: !traces.posted.is_empty(),
+            live: Live::new(Arc::clone(inner), place, traces),
             told: Arc::clone(&told),
-            posted: false,
         };
         Self { told, answer, writer: tokio::spawn(writer.run(given)) }
     }

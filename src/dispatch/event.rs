@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
+use super::keeping::{Kept, safe};
 use super::questions::Context;
 use super::stage::{Follower, Stage};
 use super::veil::Veil;
@@ -17,7 +18,7 @@ use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed
 use crate::event::{Event, EventKind, NewEvent, Origin};
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::{Binding, LaneSettings, SessionId};
+use crate::workspace::{Binding, LaneSettings, Saving, SessionId};
 
 /// The setting beside a session that says where it was made.
 const DIRECTORY: &str = "directory";
@@ -29,16 +30,27 @@ impl Inner {
         event: Event,
         stop: watch::Receiver<Option<StopReason>>,
         steers: mpsc::UnboundedReceiver<Steering>,
+        saving: Option<Saving>,
     ) {
         let id = turn_id();
         let span = tracing::info_span!("turn", turn = id, event = event.sequence, lane = %event.lane);
         async {
-            let stage = Stage::new(self.parts.outlet.open(&event));
-            let answer = self.answer(&event, &id, (stop, steers), &stage).await.cleaned(&self.parts.redactor);
-            let Some(reply) = stage.take() else { return };
-            if let Err(error) = reply.finish(answer).await {
-                tracing::error!(%error, "the answer was not delivered; it is in the recording");
+            if !safe(saving).await {
+                return self.not_saved(&event).await;
             }
+            let kept = self.kept(&event);
+            let stage = Stage::new(kept.open(&*self.parts.outlet, &event));
+            if let Some(answer) = kept.answer() {
+                return self.deliver(&event, &kept, &stage, answer).await;
+            }
+            kept.started();
+            let stopping = stop.clone();
+            let answer = self.answer(&event, &id, (stop, steers), &stage, &kept).await.cleaned(&self.parts.redactor);
+            if answer.failure.is_some() && *stopping.borrow() == Some(StopReason::Shutdown) && kept.wait_for_next_life() {
+                return self.put_off(&stage, answer, &id).await;
+            }
+            kept.answered(&answer).await;
+            self.deliver(&event, &kept, &stage, answer).await;
         }
         .instrument(span)
         .await;
@@ -50,6 +62,7 @@ impl Inner {
         id: &str,
         (stop, steers): (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>),
         stage: &Arc<Stage>,
+        kept: &Kept,
     ) -> Answer {
         let bindings = self.parts.workspace.bindings();
         let (name, lane) = self.backend_of(&event.lane).await;
@@ -84,6 +97,7 @@ impl Inner {
             questions: self.questions.clone(),
             context,
             asked: HashMap::new(),
+            kept: kept.clone(),
         };
         let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.lift(&result.transcript);

@@ -9,7 +9,9 @@ mod channels;
 mod discord_notes;
 mod followed;
 mod fresh;
+mod journal;
 mod ledger;
+mod lock;
 mod memory;
 mod profiles;
 mod replace;
@@ -21,6 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
 pub use discord_notes::DiscordNotes;
+pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
+pub use lock::{Held, Lock};
 pub use profiles::{Profile, ProfileFile, Profiles};
 
 use crate::prompt::{Document, Documents};
@@ -109,6 +113,22 @@ impl Workspace {
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
+    }
+
+    /// Opens the journal of accepted events, `state/queue.md`. Once a program: two would not know of each other.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn journal(&self) -> Result<Journal, FileError> {
+        Journal::open(self.inner.folder.join("state")).await
+    }
+
+    /// Makes sure that no other gateway serves this folder, for as long as the lock lives.
+    ///
+    /// # Errors
+    /// [`Held`] by whom, or that the file cannot be locked.
+    pub fn lock(&self) -> Result<Lock, Held> {
+        Lock::take(&self.inner.folder.join("state/gateway.lock"))
     }
 
     /// What the operator wrote about channels and projects, read again when it changed.

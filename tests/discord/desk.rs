@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
 use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Posted, Seen, StartError, Windows};
-use aetheel::dispatch::{Accepted, Answer, AnswerRefusal, OpenQuestion, Outlet, Person, Reply, Settlement, Unseen};
+use aetheel::dispatch::{Accepted, AgainRefusal, Answer, AnswerRefusal, OpenQuestion, Outlet, Person, Reply, Settlement, Traces, Unseen};
 use aetheel::event::{Event, Lane, NewEvent};
 use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
@@ -31,6 +31,10 @@ pub struct Office {
     pub decisions: Mutex<Vec<(String, Person, Decision)>>,
     /// What every answer is refused with.
     pub refused_answer: Mutex<Option<AnswerRefusal>>,
+    /// Who pressed which offer's button.
+    pub again: Mutex<Vec<(String, Person)>>,
+    /// What every such press is refused with.
+    pub refused_again: Mutex<Option<AgainRefusal>>,
     pub steered: Mutex<Vec<NewEvent>>,
     /// Open questions on disk.
     pub book: Mutex<Vec<Posted>>,
@@ -80,6 +84,14 @@ impl Intake for Office {
 
     fn may_answer(&self, _question: &str, _person: &Person) -> Result<(), AnswerRefusal> {
         self.refused_answer.lock().unwrap().map_or(Ok(()), Err)
+    }
+
+    async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
+        if let Some(refusal) = *self.refused_again.lock().unwrap() {
+            return Err(refusal);
+        }
+        self.again.lock().unwrap().push((id.to_owned(), person.clone()));
+        Ok(())
     }
 
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
@@ -194,6 +206,11 @@ pub struct Turn {
 impl Turn {
     pub fn of(bot: &Bot, event: &Event) -> Self {
         Self { reply: bot.discord.open(event), transcript: Transcript::default() }
+    }
+
+    /// A turn of an event that an earlier life may have begun to answer.
+    pub fn kept(bot: &Bot, event: &Event, traces: Traces) -> Self {
+        Self { reply: bot.discord.open_kept(event, traces), transcript: Transcript::default() }
     }
 
     pub fn say(&mut self, text: &str) {

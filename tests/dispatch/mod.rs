@@ -3,6 +3,7 @@
 mod asks;
 mod health;
 mod hostile;
+mod kept;
 mod order;
 mod steering;
 mod turns;

@@ -70,7 +70,7 @@ fn cut(text: &str, most: usize) -> (&str, String) {
 }
 
 /// Words as words: no formatting, no links, no mentions.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::discord) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         if "\\*_~`|>#[]()<".contains(c) {
