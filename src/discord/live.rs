@@ -36,7 +36,6 @@ struct Slot {
     shown: String,
 }
 
-
 /// The messages of one answer.
 pub(super) struct Live {
     inner: Arc<Inner>,

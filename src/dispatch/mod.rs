@@ -239,7 +239,11 @@ impl Dispatcher {
             let kept = self.inner.parts.journal.is_some();
             let (running, left) = (stops.len(), waiting.len());
             if kept {
-                tracing::warn!(running, kept = left, "shutdown: grace is over, stopping turns; what waits is answered after the next start");
+                tracing::warn!(
+                    running,
+                    kept = left,
+                    "shutdown: grace is over, stopping turns; what waits is answered after the next start"
+                );
             } else {
                 tracing::warn!(running, refused = left, "shutdown: grace is over, stopping turns");
             }

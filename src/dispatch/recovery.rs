@@ -51,7 +51,12 @@ impl Dispatcher {
             }
         }
         if restored + offers.len() + offered > 0 {
-            tracing::info!(restored, asked = offers.len(), offered, "events of an earlier life of the gateway: restored, asked about now, asked about before");
+            tracing::info!(
+                restored,
+                asked = offers.len(),
+                offered,
+                "events of an earlier life of the gateway: restored, asked about now, asked about before"
+            );
         }
         let inner = self.inner.clone();
         self.inner.tasks.spawn(async move {
@@ -114,12 +119,15 @@ impl Inner {
             format!("I died {} times while I worked on {what}, so I have set it aside. (set aside)", entry.started)
         } else {
             tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
-            format!("I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)")
+            format!(
+                "I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)"
+            )
         };
         let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
         let told = self.parts.outlet.notify(Notice { channel, about, text, offer: Some(offer.clone()) }).await;
         if aside && channel.is_some() {
-            let text = format!("An event in {} was running when I died, {} times; I have set it aside. (set aside)", event.lane, entry.started);
+            let text =
+                format!("An event in {} was running when I died, {} times; I have set it aside. (set aside)", event.lane, entry.started);
             // Where there is no such channel, the log has told.
             let _ = self.parts.outlet.notify(Notice { channel: None, about: None, text, offer: Some(offer) }).await;
         }

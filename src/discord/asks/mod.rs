@@ -20,11 +20,11 @@ pub(super) use look::escape;
 pub(super) use press::Press;
 
 use self::press::Choice;
-use super::{Identity, notices};
 use super::api::Api;
 use super::intake::{Intake, OpenQuestions, Posted};
 use super::mention::one_line;
 use super::rest::Patience;
+use super::{Identity, notices};
 use crate::agent::Decision;
 use crate::dispatch::{AgainRefusal, AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
 

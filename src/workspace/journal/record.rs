@@ -156,7 +156,8 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
                 if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.as_str()) } else { None }
             };
             let message = after("message").map(|both| both.split_once('/').ok_or_else(|| format!("`{both}` is not `channel/message`")));
-            let message = message.transpose()?.map(|(channel, message)| Ok::<_, String>((number(channel)?, number(message)?))).transpose()?;
+            let message =
+                message.transpose()?.map(|(channel, message)| Ok::<_, String>((number(channel)?, number(message)?))).transpose()?;
             let at_ms = after("at").map_or(Ok(0), time)?;
             Mark::Finished(Finished { at_ms, key: after("key").map(str::to_owned), message })
         }

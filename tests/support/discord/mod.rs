@@ -23,7 +23,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use faults::Fault;
-pub use state::{ANN, BOB, BOT, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN};
+pub use state::{
+    ANN, BOB, BOT, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN,
+};
 use state::{Control, State};
 
 /// A limit for everything a test waits for; generous, because the machine may be busy.
