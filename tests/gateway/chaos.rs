@@ -74,7 +74,7 @@ impl Run {
             .with("BUSY_POLICY", "queue")
             .with("MAX_QUEUE_DEPTH", "100000")
             .with("MAX_CONCURRENT_QUERIES", "8")
-            .with("DEMO_AGENT_DELAY_MS", "2");
+            .with("DEMO_AGENT_DELAY_MS", "15");
         // What was learned of rate limits dies with the program, and the next life would run into them once each.
         for route in ["POST messages", "PATCH message", "guilds", "channels"] {
             self.local.faults().limit(route, 1_000, Duration::from_secs(1));
@@ -85,7 +85,7 @@ impl Run {
             self.send(CROWD + channel);
         }
         self.settle(&mut 0).await?;
-        let (mut unready, mut down, mut answered) = (0, 0, 0);
+        let (mut unready, mut down, mut restored, mut answered) = (0, 0, 0, 0);
         for kill in 1..=self.kills {
             self.allowed = self.events * kill / self.kills;
             // Every other life is short: it dies while it starts or takes up what the last one left.
@@ -95,9 +95,11 @@ impl Run {
                 self.load(&mut answered);
                 self.local.wait_a_moment().await;
             }
-            unready += usize::from(!program.stderr().contains("aetheel is ready"));
             program.signal(Signal::KILL);
             program.ended().await;
+            let log = program.log();
+            unready += usize::from(!log.iter().any(|line| line["message"] == "aetheel is ready"));
+            restored += log.iter().filter_map(|line| line["restored"].as_u64()).sum::<u64>();
             self.allowed += 5;
             for _ in 0..self.random.below(5) {
                 down += usize::from(self.send_somewhere());
@@ -123,7 +125,7 @@ impl Run {
         }
         Ok(format!(
             "{} kills ({unready} before it was ready), {} prompts in {} channels ({down} written while it was down): each answered once and in order; \
-             {} of them by the button of an offer; {:.0} s",
+             {restored} times one was taken up by a later life, {} by the button of an offer; {:.0} s",
             self.kills,
             self.sent.len(),
             self.channels,
