@@ -1,6 +1,7 @@
 //! The real program: `aetheel run` against a local Discord, `aetheel console` with and without a terminal, its refusals
 //! and its exit codes. Needs the built demo backend (`make guests`).
 
+mod access;
 mod answers;
 mod backends;
 mod chaos;
@@ -9,6 +10,7 @@ mod console;
 mod failures;
 mod kept;
 mod life;
+mod projects;
 mod questions;
 mod refusals;
 mod reload;

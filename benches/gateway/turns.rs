@@ -170,6 +170,7 @@ impl Gateway {
                 max_turns: 25,
                 effort: None,
                 project_roots: Vec::new(),
+                prompts_per_minute: None,
                 prompt_limit: bounds.prompt,
                 approvers: Vec::new(),
             },

@@ -235,6 +235,7 @@ impl Ground {
             allowed_tools: self.config.allowed_tools.clone(),
             max_turns: self.config.backend_max_turns,
             project_roots: self.config.project_roots.clone(),
+            prompts_per_minute: self.config.user_prompts_per_minute,
             prompt_limit: self.config.limits.prompt,
             approvers: self.config.approvers.clone(),
         }

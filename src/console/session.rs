@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::outlet::{Console, Shared};
 use super::questions::Typed;
 use crate::agent::Decision;
-use crate::dispatch::{AnswerRefusal, Dispatcher, Person, Refusal, Setting, Settlement, Steered};
+use crate::dispatch::{AnswerRefusal, Dispatcher, Person, Project, Refusal, Setting, Settlement, Steered};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Why a session ended.
@@ -32,6 +32,7 @@ const HELP: &str = "\
 /thinking [LEVEL]  show or choose how much it thinks
 /safety [LEVEL]    show or choose what it may do without asking
 /mode [MODE]       show or choose `build` or `plan`
+/project [DIR]     show or choose the folder it works in
 /stop              stop the answer (so does Ctrl-C)
 /steer TEXT        tell the agent something while it works
 /help              this
@@ -212,6 +213,11 @@ impl Session<'_> {
             Some("/thinking") => self.choose(Setting::Effort, words.next()).await,
             Some("/safety") => self.choose(Setting::Safety, words.next()).await,
             Some("/mode") => self.choose(Setting::Mode, words.next()).await,
+            Some("/project") => {
+                let directory = line.trim().split_once(char::is_whitespace).map(|(_, rest)| rest.trim());
+                let directory = directory.map(|directory| (if directory == "unset" { "" } else { directory }).to_owned());
+                self.dispatcher.bind_project(&Lane::Console, None, &Project { directory, backend: None }).await
+            }
             Some(other) => Err(format!("{other} is no command; /help lists them, a leading blank makes it a prompt")),
             None if line.trim().is_empty() => Ok(String::new()),
             None if self.is_asked() => match self.answer(line) {

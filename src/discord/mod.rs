@@ -61,6 +61,8 @@ pub struct Options {
     pub command_alias: Option<String>,
     /// Where what nobody asked for goes.
     pub output_channel: Option<u64>,
+    /// Users with the rights of the application's owner.
+    pub owners: Vec<u64>,
     /// Applied to everything that is sent.
     pub redactor: Redactor,
     /// Time limits.
@@ -78,6 +80,7 @@ impl Options {
             api_base: config.discord_api_base.clone(),
             command_alias: config.command_alias.clone(),
             output_channel: config.output_channel,
+            owners: config.owners.clone(),
             redactor,
             windows: Windows::default(),
         })
@@ -215,7 +218,7 @@ impl Discord {
         let me = api.me(patience).await.map_err(told)?;
         let application = api.application(patience).await.map_err(told)?;
         let team = application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
-        let owners = application.owner.iter().map(|owner| owner.id).chain(team).collect();
+        let owners = application.owner.iter().map(|owner| owner.id).chain(team).chain(options.owners.iter().copied()).collect();
         commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
         let identity = Identity { id: me.id, application: application.id, owners, refusals: Mutex::default() };
         let (interactions, asks) = (Arc::default(), Arc::default());

@@ -28,6 +28,8 @@ pub struct Choices {
     pub max_turns: u32,
     /// Where working directories of lanes may be.
     pub project_roots: Vec<PathBuf>,
+    /// Of one person; none: any number.
+    pub prompts_per_minute: Option<u32>,
     /// Bytes of a prompt.
     pub prompt_limit: usize,
     /// Discord users and roles that may answer every question.
@@ -146,6 +148,7 @@ mod tests {
             allowed_tools: vec![],
             max_turns: 25,
             project_roots: vec![],
+            prompts_per_minute: None,
             prompt_limit: 1,
             approvers: Vec::new(),
         }

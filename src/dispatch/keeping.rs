@@ -120,9 +120,8 @@ impl Inner {
     pub(super) fn accept(&self, event: NewEvent) -> Result<(Event, usize, Option<Saving>), Refusal> {
         let journal = self.parts.journal.as_ref();
         let mut queue = lock(&self.queue);
-        if let (Some(journal), Some(key)) = (journal, &event.key)
-            && journal.knows(key)
-        {
+        // Again, now that nobody else can come between.
+        if self.knows(&event) {
             return Err(Refusal::Known);
         }
         let event = queue.accept(event, jiff::Timestamp::now().as_millisecond())?;
@@ -132,6 +131,11 @@ impl Inner {
             lock(&self.savings).insert(event.sequence, saving.clone());
         }
         Ok((event, ahead, saving))
+    }
+
+    /// Whether the same thing was taken before.
+    pub(super) fn knows(&self, event: &NewEvent) -> bool {
+        self.parts.journal.as_ref().zip(event.key.as_ref()).is_some_and(|(journal, key)| journal.knows(key))
     }
 
     /// What is noted about an event whose turn begins.

@@ -7,6 +7,8 @@
 mod choices;
 mod event;
 mod keeping;
+mod pace;
+mod projects;
 mod question;
 mod questions;
 mod recovery;
@@ -25,6 +27,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 pub use choices::{Choices, Effective, effective};
+pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use recovery::AgainRefusal;
@@ -33,6 +36,7 @@ pub use settings::Setting;
 pub use steering::Steered;
 pub use wording::Refusal;
 
+use self::pace::Pace;
 use self::questions::Questions;
 use self::steering::Running;
 use crate::agent::Decision;
@@ -103,6 +107,7 @@ struct Inner {
     parts: Parts,
     links: Links,
     queue: Mutex<Queue>,
+    pace: Pace,
     /// How to reach the turn of a lane.
     running: Mutex<HashMap<Lane, Running>>,
     /// Of events that are not known to be on disk yet.
@@ -124,6 +129,7 @@ impl Dispatcher {
         let mut queue = Queue::new(parts.limits);
         queue.count_from(parts.journal.as_ref().map_or(0, Journal::last));
         let queue = Mutex::new(queue);
+        let pace = Pace::new(parts.choices.prompts_per_minute);
         let questions = Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
         let (unasked, said) = mpsc::unbounded_channel();
         let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked);
@@ -131,6 +137,7 @@ impl Dispatcher {
             parts,
             links,
             queue,
+            pace,
             running: Mutex::default(),
             savings: Mutex::default(),
             questions,
@@ -149,13 +156,21 @@ impl Dispatcher {
     /// # Errors
     /// [`Refusal`], in words for the person who asked; nothing was kept.
     pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
-        let (lane, kind, limit) = (event.lane.clone(), event.kind, self.inner.parts.choices.prompt_limit);
+        let (lane, kind, asker, limit) = (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
         let refused = |refusal: Refusal| {
-            tracing::warn!(%lane, ?kind, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
+            tracing::warn!(%lane, ?kind, asker, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
             Err(refusal)
         };
         if event.prompt.len() > limit {
             return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
+        }
+        // What is said twice is neither counted nor told twice.
+        if self.inner.knows(&event) {
+            tracing::debug!(%lane, ?kind, "event was taken before");
+            return Err(Refusal::Known);
+        }
+        if let Some(wait) = event.asker.and_then(|person| self.inner.pace.count(person).err()) {
+            return refused(Refusal::TooFast { seconds: wait.as_secs() + 1 });
         }
         match self.inner.accept(event) {
             Ok((event, ahead, saving)) => {
@@ -166,10 +181,6 @@ impl Dispatcher {
                 }
                 self.pump();
                 Ok(Accepted { sequence, ahead, saving })
-            }
-            Err(Refusal::Known) => {
-                tracing::debug!(%lane, ?kind, "event was taken before");
-                Err(Refusal::Known)
             }
             Err(refusal) => refused(refusal),
         }

@@ -30,6 +30,12 @@ pub enum Refusal {
     /// It could not be kept safe, so it was not taken.
     #[error("This could not be saved, so it was not taken. Please try again later. (storage)")]
     NotSaved,
+    /// Its author asks faster than `USER_PROMPTS_PER_MINUTE`.
+    #[error("You are asking faster than I may answer you. Please try again in {seconds} s. (rate limit)")]
+    TooFast {
+        /// Until the next prompt is taken.
+        seconds: u64,
+    },
     /// The prompt is too long.
     #[error("That is too long: {bytes} bytes, at most {limit} are taken. (prompt too long)")]
     TooLong {

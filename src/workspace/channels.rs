@@ -1,10 +1,15 @@
-//! `channels.md`: which project, backend and settings a channel has. The operator's file; read, never written.
+//! `channels.md`: which project, backend and settings a channel has. The operator's file; only `/project` writes to it.
 //!
-//! Pure but for [`directory`]. `docs/configuration.md` has the format.
+//! Pure but for [`directory`] and [`bind`]. `docs/configuration.md` has the format.
+
+mod bind;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::FileError;
+use super::replace::replace;
 use super::sections::{Entry, Section, sections};
 use crate::agent::{Mode, Safety};
 use crate::event::Lane;
@@ -192,6 +197,17 @@ pub(super) fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Re
     }
     let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
     Err(format!("directory {} is not below PROJECT_ROOTS ({})", found.display(), roots.join(", ")))
+}
+
+/// Changes what the file says of a lane, and nothing else in it. Blocks for as long as the file system takes.
+pub(super) fn bind(path: &Path, of: &Lane, name: Option<&str>, entries: &[(&str, Option<&str>)]) -> Result<(), FileError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(FileError::new("read", path, error)),
+    };
+    let text = bind::bound(&text, of, name, entries).map_err(|fault| FileError::new("change", path, std::io::Error::other(fault)))?;
+    replace(path, text.as_bytes()).map(drop).map_err(|source| FileError::new("write", path, source))
 }
 
 #[cfg(test)]

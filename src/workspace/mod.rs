@@ -27,6 +27,7 @@ pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock};
 pub use profiles::{Profile, ProfileFile, Profiles};
 
+use crate::event::Lane;
 use crate::prompt::{Document, Documents};
 use followed::Followed;
 use fresh::{Outcome, Stamp, Want};
@@ -142,6 +143,23 @@ impl Workspace {
                 }
             }
             channels.value()
+        })
+        .await
+    }
+
+    /// Writes entries into the section of a lane in `channels.md`, an empty value taking one out. `called` is the name
+    /// people know the lane by. Everything else in the file stays as it stands.
+    ///
+    /// # Errors
+    /// [`FileError`]; the file is as it was.
+    pub async fn bind_channel(&self, lane: &Lane, called: Option<&str>, entries: Vec<(&'static str, String)>) -> Result<(), FileError> {
+        let (inner, lane, called) = (Arc::clone(&self.inner), lane.clone(), called.map(str::to_owned));
+        blocking(move || {
+            // Held, so that two changes do not undo each other.
+            let _channels = inner.channels.lock().unwrap_or_else(PoisonError::into_inner);
+            let entries: Vec<_> =
+                entries.iter().map(|(key, value)| (*key, Some(value.as_str()).filter(|value| !value.is_empty()))).collect();
+            channels::bind(&inner.folder.join("channels.md"), &lane, called.as_deref(), &entries)
         })
         .await
     }

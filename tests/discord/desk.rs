@@ -150,6 +150,7 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
         api_base: local.url().to_owned(),
         command_alias: Some("claude".to_owned()),
         output_channel: None,
+        owners: Vec::new(),
         redactor: Redactor::default(),
         windows,
     }

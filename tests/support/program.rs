@@ -46,6 +46,8 @@ impl Installation {
             ("CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-backends").to_owned()),
             ("AGENT_BACKEND", "demo".to_owned()),
             ("DEMO_AGENT_DELAY_MS", "0".to_owned()),
+            // Tests write faster than people do.
+            ("USER_PROMPTS_PER_MINUTE", "0".to_owned()),
         ];
         let installation = Self { folder, variables: set.map(|(name, value)| (name.to_owned(), value)).into() };
         fs::write(installation.backend("demo"), built("demo")).expect("written");

@@ -404,6 +404,7 @@ pub async fn parts(
             max_turns: 25,
             effort: None,
             project_roots: vec![],
+            prompts_per_minute: None,
             prompt_limit: 256 << 10,
             approvers: vec![],
         },

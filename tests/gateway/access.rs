@@ -1,0 +1,50 @@
+//! Who may use the bot, how fast, and what the operator learns of refusals.
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord};
+
+#[tokio::test]
+async fn who_asks_too_fast_is_told_when_to_try_again() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("USER_PROMPTS_PER_MINUTE", "2");
+    let bot = serving(&installation).await;
+    for said in ["one", "two"] {
+        local.mention(CHANNEL, ANN, said);
+        local.wait_for_message(CHANNEL, |text| text.starts_with(&format!("You said: {said}"))).await;
+    }
+    let hasty = local.mention(CHANNEL, ANN, "three");
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("(rate limit)")).await;
+    assert_eq!(told.reply_to, Some(hasty));
+    assert!(told.content.contains(" s."), "{}", told.content);
+    let line = bot.logs("event refused: You are asking faster").await;
+    assert_eq!((line["asker"].as_u64(), line["lane"].as_str()), (Some(ANN), Some(format!("channel:{CHANNEL}").as_str())), "{line}");
+    local.mention(CHANNEL, BOB, "me too");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: me too")).await;
+}
+
+#[tokio::test]
+async fn the_start_says_so_when_anyone_can_run_commands_on_this_machine() {
+    let local = LocalDiscord::start().await;
+    let open = installed(&local);
+    let bot = serving(&open).await;
+    let line = bot.logs("anyone who can write in any server this bot is in can run commands and read files on this machine").await;
+    assert_eq!(line["level"].as_str(), Some("WARN"), "{line}");
+    drop(bot);
+    let closed = installed(&local).with("ALLOWED_USERS", &ANN.to_string());
+    let bot = serving(&closed).await;
+    assert!(!bot.log().iter().any(|line| line.to_string().contains("anyone who can write")));
+}
+
+#[tokio::test]
+async fn who_is_not_listed_gets_no_answer_and_the_log_says_why() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("ALLOWED_USERS", &ANN.to_string());
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, BOB, "let me in");
+    let line = bot.logs("refused a discord user").await;
+    assert_eq!((line["user"].as_u64(), line["channel"].as_u64()), (Some(BOB), Some(CHANNEL)), "{line}");
+    assert_eq!(line["why"].as_str(), Some("you may not use this bot"));
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    assert_eq!(local.messages(CHANNEL).iter().filter(|message| message.reply_to.is_some()).count(), 1, "nobody else was answered");
+}
