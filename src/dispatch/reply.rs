@@ -54,8 +54,11 @@ pub struct Traces {
     /// There was an earlier life: it may have posted more than is noted.
     pub resumed: bool,
     /// Notes the ids of all messages of the reply. Returns at once.
-    pub note: Arc<dyn Fn(&[u64]) + Send + Sync>,
+    pub note: Arc<Note>,
 }
+
+/// Notes ids of messages.
+pub type Note = dyn Fn(&[u64]) + Send + Sync;
 
 impl Traces {
     /// Makes those of a reply that no later life will find again.

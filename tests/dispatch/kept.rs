@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aetheel::agent::{EventKind, Exit, ToolStart};
 use aetheel::config::BusyPolicy;
@@ -59,13 +60,13 @@ impl Life {
 
     /// Waits until the file says something of an event.
     fn noted(&self, folder: &Path, wanted: impl Fn(&str) -> bool) {
-        for _ in 0..3_000 {
-            if wanted(&file(folder)) {
-                return;
+        let wait = async {
+            while !wanted(&file(folder)) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        panic!("the journal never said so:\n{}", file(folder));
+        };
+        let noted = self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await });
+        assert!(noted.is_ok(), "the journal never said so:\n{}", file(folder));
     }
 
     /// Nothing is finished, saved or told any more.
@@ -259,7 +260,7 @@ fn a_shutdown_keeps_what_was_not_visibly_refused() {
     first.ask("waiting");
     let mut stopped = stopped.clone();
     first.runtime.block_on(stopped.wait_for(|count| *count == 1)).unwrap();
-    first.runtime.block_on(first.dispatcher.shutdown(std::time::Duration::ZERO));
+    first.runtime.block_on(first.dispatcher.shutdown(Duration::ZERO));
     let told = first.answers(1);
     assert_eq!(told.len(), 1, "who waits is told nothing: the answer comes");
     assert!(told[0].2.as_ref().unwrap().contains("(restarting, "), "{told:?}");
