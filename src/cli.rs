@@ -29,6 +29,19 @@ pub enum Command {
     },
     /// Check configuration, folders, backends and agent, and start nothing
     Check(Common),
+    /// Examine the surroundings: Discord, agents, components, folders, limits; change nothing. Exit code 0 all is well, 1
+    /// warnings, 2 faults
+    Doctor {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+        /// Ask nobody over the network
+        #[arg(long)]
+        offline: bool,
+    },
     /// The backends there are
     #[command(subcommand)]
     Backend(BackendCommand),
@@ -77,6 +90,10 @@ pub mod exit {
     pub const OK: u8 = 0;
     /// A prompt of a scripted console was not answered.
     pub const FAILED: u8 = 1;
+    /// `aetheel doctor` found something to look at, but nothing that is broken.
+    pub const WARNINGS: u8 = 1;
+    /// `aetheel doctor` found something that is broken.
+    pub const FAULTS: u8 = 2;
     /// The command line is wrong.
     pub const USAGE: u8 = 64;
     /// A backend or an agent is missing or not usable.

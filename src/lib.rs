@@ -6,14 +6,15 @@
 //! | layer | modules |
 //! |---|---|
 //! | root | [`cli`] [`app`] [`telemetry`] |
-//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`demo`] |
+//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`turn`] |
 //! | files | [`workspace`] |
 //! | pure | [`queue`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
-//! | words | [`event`] [`agent`] [`config`] |
+//! | words | [`event`] [`agent`] [`config`] [`figures`] |
 
 pub mod agent;
 pub mod event;
+pub mod figures;
 
 pub mod access;
 pub mod fold;
@@ -32,6 +33,7 @@ pub mod console;
 pub mod demo;
 pub mod discord;
 pub mod process;
+pub mod web;
 pub mod workspace;
 
 pub mod app;

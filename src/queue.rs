@@ -223,10 +223,22 @@ impl Queue {
         Some(state.waiting.range(..sequence).count() + usize::from(state.running.is_some()))
     }
 
+    /// What waits in a lane, oldest first.
+    pub fn waiting_in(&self, lane: &Lane) -> impl Iterator<Item = &Event> {
+        let waiting = self.lanes.get(lane).into_iter().flat_map(|state| &state.waiting);
+        waiting.filter_map(|sequence| self.waiting.get(sequence))
+    }
+
     /// Events accepted and not yet handed out.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// When the event was accepted that waits longest, milliseconds since 1970.
+    #[must_use]
+    pub fn oldest_ms(&self) -> Option<i64> {
+        self.waiting.values().next().map(|event| event.accepted_ms)
     }
 
     /// Events handed out and not yet finished.

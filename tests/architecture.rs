@@ -5,15 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aetheel::config::VARIABLES;
+use aetheel::figures::FIGURES;
 
 /// Libraries, and the modules that may name them.
-const AT_HOME: [(&str, &[&str]); 5] = [
+const AT_HOME: [(&str, &[&str]); 6] = [
     ("wasmtime", &["backend"]),
     ("wasmtime_wasi", &["backend"]),
     ("serenity", &["discord"]),
     // Discord's API, and agents' servers on loopback.
     ("reqwest", &["discord", "turn"]),
     ("tokio_tungstenite", &["discord"]),
+    ("metrics_exporter_prometheus", &["web"]),
 ];
 
 /// Where our sources are.
@@ -165,6 +167,9 @@ fn libraries_and_processes_are_named_only_where_they_are_at_home() {
                 faults.push(format!("{}: `{library}` belongs to {home:?}", source.path.display()));
             }
         }
+        if source.code.contains("metrics::") && source.module() != "figures" {
+            faults.push(format!("{}: figures are kept by `figures` only", source.path.display()));
+        }
         let grouped = source.code.lines().any(|line| line.contains("std::process::{") && names(line, "Command"));
         // A module of tests may start what it tests with.
         if source.path.ends_with("tests.rs") {
@@ -216,4 +221,20 @@ fn the_documentation_lists_every_variable_with_its_default() {
     let wanted: BTreeMap<String, String> =
         VARIABLES.iter().map(|variable| (variable.name.to_owned(), variable.default.to_owned())).collect();
     assert_eq!(documented, wanted, "left: docs/configuration.md, right: `VARIABLES`");
+}
+
+#[test]
+fn the_documentation_lists_every_figure() {
+    let text = fs::read_to_string(root().join("docs/operating.md")).expect("docs/operating.md");
+    let rows = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .filter(|(name, _)| name.starts_with("aetheel_") || name.starts_with("process_"));
+    let documented: Vec<(String, String)> = rows.map(|(name, rest)| (name.to_owned(), rest.trim_end_matches(" |").to_owned())).collect();
+    let labels = |labels: &[&str]| labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+    let wanted: Vec<(String, String)> = FIGURES
+        .iter()
+        .map(|figure| (figure.name.to_owned(), format!("{} | {} | {}", figure.kind.word(), labels(figure.labels), figure.meaning)))
+        .collect();
+    assert_eq!(documented, wanted, "left: docs/operating.md, right: `FIGURES`");
 }

@@ -5,5 +5,6 @@ mod asks;
 mod connection;
 mod desk;
 mod notices;
+mod panel;
 mod prompts;
 mod refusals;

@@ -14,3 +14,4 @@ mod live;
 mod load;
 mod process;
 mod reload;
+mod webhooks;

@@ -1,5 +1,5 @@
 //! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of it with `-- parse`,
-//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns` or `-- output`.
+//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns`, `-- webhooks` or `-- output`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make bench` builds all of it.
 //! Without optimisation (`cargo test --bench gateway -- live`), `parse` and `live` do everything only a few times, to see that
@@ -10,6 +10,8 @@
 
 mod agent;
 mod backends;
+#[path = "../../tests/support/caller.rs"]
+mod caller;
 mod cpu;
 mod host;
 mod links;
@@ -27,6 +29,7 @@ mod start;
 mod swap;
 mod talk;
 mod turns;
+mod webhooks;
 
 use std::path::{Path, PathBuf};
 
@@ -59,6 +62,9 @@ fn main() {
     }
     if wants("turns") {
         runtime.block_on(turns::measure());
+    }
+    if wants("webhooks") {
+        runtime.block_on(webhooks::measure());
     }
     if wants("output") {
         runtime.block_on(turns::long_output());

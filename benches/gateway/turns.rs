@@ -131,14 +131,14 @@ pub async fn long_output() {
 }
 
 /// A dispatcher as `aetheel run` has it, with an outlet that only counts.
-struct Gateway {
-    dispatcher: Dispatcher,
+pub struct Gateway {
+    pub dispatcher: Dispatcher,
     failed: Arc<AtomicUsize>,
     _registry: Arc<Registry>,
 }
 
 impl Gateway {
-    async fn new(home: &Home, backend: &str, program: PathBuf, slots: usize) -> Self {
+    pub async fn new(home: &Home, backend: &str, program: PathBuf, slots: usize) -> Self {
         let folder = |name: &str| {
             let folder = home.path().join(name);
             std::fs::create_dir_all(&folder).unwrap();

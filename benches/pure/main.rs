@@ -2,6 +2,7 @@
 //! `-- splitting`.
 #![allow(clippy::unwrap_used)] // a panic says what is wrong
 
+mod figures;
 mod framing;
 mod queue;
 mod splitting;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::panel::Board;
 use crate::access::{self, Access, Request};
 use crate::agent::Decision;
 use crate::config::AllowLists;
@@ -24,6 +25,7 @@ pub async fn desk(dispatcher: Dispatcher, allowed: AllowLists, notes: DiscordNot
     let questions = notes.questions().await.into_iter();
     let left_over = questions.map(|(id, channel, message)| Posted { id, channel, message }).collect();
     Desk {
+        panel: Arc::new(Board::new(dispatcher.clone())),
         intake: Arc::new(Counter { dispatcher }),
         gate: Arc::new(Door { allowed }),
         questions: Arc::new(Book { left_over, notes: notes.clone() }),

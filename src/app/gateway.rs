@@ -1,16 +1,24 @@
 //! `aetheel run`: Discord, until a signal.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::phase::Phase;
 use super::settings::Settings;
 use super::start::{Ground, Refused};
+use super::system::System;
+use super::vitals::{Organs, Pulse};
+use super::webhooks::Waiting;
 use super::{desk, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
+use crate::plain::with_causes;
+use crate::web::status::StatusPages;
 use crate::{access, telemetry};
 
 /// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out of order.
@@ -31,15 +39,25 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let phase = watch::Sender::new(Phase::Starting);
+    let (pulse, system) = (Pulse::new(phase.subscribe()), System::from_environment());
+    let _pages = match open_pages(settings.config.status_address, &pulse).await {
+        Ok(pages) => pages,
+        Err(refused) => {
+            tell(&refused);
+            return refused.code;
+        }
+    };
     let started = async {
         let mut ground = Ground::prepare(settings, true).await?;
         let lock = ground.keep_events().await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
+        let webhooks = Waiting::bind(&ground).await?;
         let discord = Discord::connect(options).await.map_err(refused)?;
-        Ok::<_, Refused>((ground, discord, lock))
+        Ok::<_, Refused>((ground, discord, webhooks, lock))
     };
     // The lock is held to the end.
-    let (ground, discord, _lock) = tokio::select! {
+    let (ground, discord, webhooks, _lock) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -59,9 +77,13 @@ pub async fn serve(settings: Settings) -> u8 {
         // The mark of a message that is safe may not have been written.
         notes.note(channel, message);
     }
+    let (roster, state) = (ground.roster(), ground.workspace.folder().join("state"));
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
     // Before anything new comes: what was accepted earlier is first in its lane.
     dispatcher.recover();
+    let webhooks = webhooks.serve(&dispatcher);
+    let backend = config.agent_backend.clone();
+    pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
     let last = config.stop_grace * 2 + DELIVERY;
@@ -82,7 +104,10 @@ pub async fn serve(settings: Settings) -> u8 {
             return code;
         }
     };
+    webhooks.open().await;
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
+    phase.send_replace(Phase::Ready);
+    let _watchdog = system.ready(pulse.clone());
     let code = tokio::select! {
         () = signals.next() => exit::OK,
         error = listening.failed() => {
@@ -91,7 +116,10 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     tracing::info!("shutdown: begins");
+    phase.send_replace(Phase::Draining);
+    system.stopping();
     listening.stop_intake();
+    webhooks.stop_intake();
     let ended = tokio::select! {
         ended = timeout(config.shutdown_grace + last, dispatcher.shutdown(config.shutdown_grace)) => ended,
         () = signals.next() => {
@@ -102,12 +130,31 @@ pub async fn serve(settings: Settings) -> u8 {
     if ended.is_err() {
         tracing::warn!("shutdown: not every answer could be delivered; those of turns are in the recordings");
     }
+    webhooks.close().await;
     listening.close().await;
     saving.abort();
     desk::save(&notes).await;
     rest.close().await;
     tracing::info!("shutdown: done");
     code
+}
+
+/// Opens the status pages, where the operator wants them.
+async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option<StatusPages>, Refused> {
+    let Some(wanted) = address else { return Ok(None) };
+    if !wanted.ip().is_loopback() {
+        tracing::warn!(address = %wanted, "STATUS_ADDRESS can be reached from other machines: anyone there may read what this bot does");
+    }
+    match StatusPages::open(wanted, Arc::new(pulse.clone())).await {
+        Ok(pages) => {
+            tracing::info!(address = %pages.address, "status pages are open");
+            Ok(Some(pages))
+        }
+        Err(error) => {
+            let hint = "choose another address, or end whatever listens there";
+            Err(Refused { code: exit::UNAVAILABLE, faults: vec![format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error))] })
+        }
+    }
 }
 
 fn refused(error: StartError) -> Refused {

@@ -30,30 +30,30 @@ pub struct Listing {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Row {
-    name: String,
+    pub name: String,
     label: String,
     /// The component's name; another one for a launch profile.
-    component: String,
-    version: String,
-    generation: u32,
-    digest: String,
-    default: bool,
+    pub component: String,
+    pub version: String,
+    pub generation: u32,
+    pub digest: String,
+    pub default: bool,
     /// `live` or `one-shot`.
     run: &'static str,
     /// All that are possible.
     runs: Vec<&'static str>,
     program: Option<String>,
-    program_path: Option<PathBuf>,
-    agent_version: Option<String>,
+    pub program_path: Option<PathBuf>,
+    pub agent_version: Option<String>,
     /// Versions it was made for.
     understands: Vec<String>,
     features: Vec<Feature>,
     efforts: Vec<Choice>,
     models: Vec<Choice>,
-    available: bool,
+    pub available: bool,
     /// Why not.
-    reasons: Vec<String>,
-    warnings: Vec<String>,
+    pub reasons: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl Row {

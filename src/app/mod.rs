@@ -3,13 +3,19 @@
 mod agents;
 mod auto;
 mod desk;
+mod doctor;
 mod foundation;
 mod gateway;
 mod listing;
+mod panel;
+mod phase;
 mod roster;
 pub mod settings;
 pub mod start;
+mod system;
 mod variant;
+mod vitals;
+mod webhooks;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -29,6 +35,9 @@ pub fn run(cli: Cli) -> u8 {
     match cli.command {
         Command::DemoAgent { arguments } => demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr()),
         Command::Check(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(check(settings))),
+        Command::Doctor { common, json, offline } => with_settings(common.env_file.as_deref(), None, |settings| {
+            block_on(doctor::examine(settings, doctor::Wish { env_file: common.env_file.clone(), json, offline }))
+        }),
         Command::Console { common, backend } => with_settings(common.env_file.as_deref(), backend, |settings| block_on(talk(settings))),
         Command::Backend(BackendCommand::List { common, json }) => {
             with_settings(common.env_file.as_deref(), None, |settings| block_on(list(settings, json)))
@@ -104,7 +113,7 @@ async fn check(settings: Settings) -> u8 {
 
 /// `aetheel backend list`.
 async fn list(settings: Settings, json: bool) -> u8 {
-    let Settings { config, variables, redactor } = settings;
+    let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
         say(&format!("error: {fault}"));
         return exit::CONFIG;

@@ -5,9 +5,12 @@ use std::path::Path;
 
 use secrecy::SecretString;
 
+use super::webhooks;
+
 use crate::config::Config;
 use crate::redact::Redactor;
 use crate::telemetry;
+use crate::web::webhooks::Secrets;
 
 /// What the operator set, valid in itself.
 pub struct Settings {
@@ -17,6 +20,8 @@ pub struct Settings {
     pub variables: HashMap<String, String>,
     /// Knows every secret among them.
     pub redactor: Redactor,
+    /// Of webhooks, by the names `webhooks.md` knows them by; not among the variables.
+    pub webhook_secrets: Secrets,
 }
 
 /// Names whose values are taken for secrets wherever they show up.
@@ -75,10 +80,13 @@ pub fn read(env_file: Option<&Path>, backend: Option<String>) -> Result<Settings
         }
     };
     let Some(config) = config.filter(|_| faults.is_empty()) else { return Err(faults) };
-    let secrets: Vec<SecretString> = variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone().into()).collect();
+    let mut secrets: Vec<SecretString> =
+        variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone().into()).collect();
+    let webhook_secrets = webhooks::take_secrets(&config, &mut variables)?;
+    secrets.extend(webhooks::shapes(&webhook_secrets));
     let redactor = Redactor::new(&secrets);
     variables.remove("DISCORD_BOT_TOKEN");
-    Ok(Settings { config, variables, redactor })
+    Ok(Settings { config, variables, redactor, webhook_secrets })
 }
 
 #[cfg(test)]

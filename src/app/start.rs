@@ -12,6 +12,7 @@ use super::agents::Findings;
 use super::foundation::Foundation;
 use super::roster::Roster;
 use super::settings::Settings;
+use super::webhooks;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
@@ -19,6 +20,7 @@ use crate::process::Custody;
 use crate::redact::Redactor;
 use crate::turn::recording::{self, Recorder};
 use crate::turn::{Backends as _, Host};
+use crate::web::webhooks::Secrets;
 use crate::workspace::{Held, Journal, Lock, Workspace};
 
 /// Why nothing was started.
@@ -35,6 +37,8 @@ pub struct Ground {
     pub config: Config,
     /// See [`Settings::redactor`].
     pub redactor: Redactor,
+    /// See [`Settings::webhook_secrets`].
+    pub webhook_secrets: Secrets,
     variables: HashMap<String, String>,
     /// The files of `CONFIG_DIR`.
     pub workspace: Workspace,
@@ -70,7 +74,7 @@ impl Ground {
     /// # Errors
     /// [`Refused`] with every fault found.
     pub async fn prepare(settings: Settings, discord: bool) -> Result<Self, Refused> {
-        let Settings { mut config, variables, redactor } = settings;
+        let Settings { mut config, variables, redactor, webhook_secrets } = settings;
         let mut faults = Vec::new();
         let mut code = exit::CONFIG;
         if discord && config.discord_bot_token.is_none() {
@@ -114,7 +118,19 @@ impl Ground {
             (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() => {
                 let Foundation { custody, roster, detected, .. } = foundation;
                 let warnings = findings.warnings.iter().cloned().chain(roster.run_warnings()).collect();
-                Ok(Self { config, redactor, variables, workspace, roster, custody, findings, detected, warnings, journal: None })
+                Ok(Self {
+                    config,
+                    redactor,
+                    webhook_secrets,
+                    variables,
+                    workspace,
+                    roster,
+                    custody,
+                    findings,
+                    detected,
+                    warnings,
+                    journal: None,
+                })
             }
             _ => Err(Refused { code, faults }),
         }
@@ -170,6 +186,7 @@ impl Ground {
             lines.push(format!("profiles of agents that cannot work here (`aetheel backend list` says why): {}", idle.join(", ")));
         }
         let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await);
+        let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets));
         lines.extend(warnings.map(|warning| format!("warning: {warning}")));
         for line in lines {
             // A closed stdout has nobody to tell.
@@ -192,6 +209,11 @@ impl Ground {
             }
         }
         warnings
+    }
+
+    /// The backends.
+    pub fn roster(&self) -> Arc<Roster> {
+        Arc::clone(&self.roster)
     }
 
     /// Builds the dispatcher; must be called within the runtime.

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use super::breaker::Breaker;
 use super::instance::{Blueprint, Instance, StartFailure};
 use crate::agent::{Action, Descriptor, TimedInput};
+use crate::figures::{self, Calls};
 use crate::turn::{Backend, Generation, Guest, GuestFailure};
 
 /// One generation of a backend.
@@ -42,9 +43,10 @@ impl ComponentBackend {
                 left.as_secs() + 1,
             )));
         }
+        let calls = Calls::of(&self.name);
         let log = FailureLog { name: self.name.clone(), label: self.label.clone(), breaker: self.breaker.clone() };
         match self.blueprint.start(self.name.clone(), self.label.clone()).await {
-            Ok(instance) => Ok(ComponentGuest { state: GuestState::Live(Box::new(instance)), log }),
+            Ok(instance) => Ok(ComponentGuest { state: GuestState::Live(Box::new(instance)), log, calls }),
             Err(StartFailure::Guest(failure)) => Err(log.failed(failure)),
             // Admission saw the types fit; a component cannot change.
             Err(StartFailure::Types(reason)) => Err(log.failed(GuestFailure::Trapped(reason))),
@@ -77,6 +79,7 @@ impl Backend for ComponentBackend {
 pub struct ComponentGuest {
     state: GuestState,
     log: FailureLog,
+    calls: Calls,
 }
 
 enum GuestState {
@@ -124,7 +127,9 @@ impl fmt::Debug for ComponentGuest {
 impl Guest for ComponentGuest {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
         let mut instance = self.borrow()?;
+        let began = Instant::now();
         let outcome = instance.handle(inputs).await;
+        self.calls.ended(began);
         self.give_back(instance, outcome)
     }
 
@@ -151,6 +156,7 @@ struct FailureLog {
 impl FailureLog {
     fn failed(&self, failure: GuestFailure) -> GuestFailure {
         let (backend, generation) = (&*self.name, &*self.label);
+        figures::guest_failed(backend, failure.kind());
         tracing::warn!(backend, generation, kind = failure.kind(), "{failure:?}");
         if self.breaker.lock().unwrap_or_else(PoisonError::into_inner).fail(Instant::now()) {
             tracing::error!(

@@ -14,6 +14,7 @@ use super::engine::Engine;
 use super::registry::{Current, LoadReport, RegistryOptions};
 use super::source::{self, Source, Stamp};
 use super::watch::{Hint, Settling, Watch, is_component};
+use crate::figures;
 use crate::plain::with_causes;
 use crate::turn::{Backend, Generation};
 
@@ -225,6 +226,15 @@ impl Loader {
     }
 
     fn tell(&self, report: LoadReport) {
+        figures::reloaded(match &report {
+            LoadReport::Loaded { .. } => "loaded",
+            LoadReport::Refused { .. } => "refused",
+            LoadReport::Unchanged { .. } => "unchanged",
+            LoadReport::Vanished { .. } => "vanished",
+        });
+        if let LoadReport::Loaded { name, generation, .. } = &report {
+            figures::generation(name, generation.number);
+        }
         let _ = self.reports.send(report); // nobody has to listen
     }
 }

@@ -9,7 +9,9 @@ use tokio::task::JoinSet;
 use super::outlet::{Console, Shared};
 use super::questions::Typed;
 use crate::agent::Decision;
-use crate::dispatch::{AnswerRefusal, Dispatcher, Person, Project, Refusal, Setting, Settlement, Steered};
+use crate::dispatch::{
+    AnswerRefusal, Dispatcher, Person, Project, Refusal, Row, Setting, Settlement, Steered, queue_rows, session_rows, status_rows,
+};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Why a session ended.
@@ -26,6 +28,10 @@ pub enum Leave {
 
 const HELP: &str = "\
 /reset             forget the conversation
+/status            who answers, and what is going on
+/queue             what runs and waits
+/sessions [ID]     list conversations, or take one up again
+/compact           shorten the conversation
 /backend [NAME]    show or choose who answers
 /ping [NAME]       ask a backend whether it can work
 /model [NAME]      show or choose its model; `unset` takes a choice back, here and below
@@ -39,6 +45,9 @@ const HELP: &str = "\
 /quit              leave (so does Ctrl-D)
 While the agent asks something, a line is your answer.
 Anything else is a prompt; begin it with a blank if it should start with `/`.";
+
+/// For what an agent tells of its sessions.
+const TELL: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Runs a session until the input ends and every prompt is answered. Does not shut the dispatcher down.
 ///
@@ -198,6 +207,16 @@ impl Session<'_> {
                     return true;
                 }
             },
+            Some("/status") => Ok(lines(&status_rows(&self.dispatcher.view(&Lane::Console).await, true, jiff::Timestamp::now()))),
+            Some("/queue") => Ok(lines(&queue_rows(&self.dispatcher.queue_of(&Lane::Console), jiff::Timestamp::now()))),
+            Some("/sessions") => match words.next() {
+                None => {
+                    let found = self.dispatcher.conversations(&Lane::Console, true, TELL).await;
+                    Ok(lines(&session_rows(&found, jiff::Timestamp::now())))
+                }
+                Some(id) => self.dispatcher.resume(&Lane::Console, id, true, TELL).await,
+            },
+            Some("/compact") => self.dispatcher.compact(&Lane::Console).await,
             Some("/backend") => match words.next() {
                 None => {
                     let current = self.dispatcher.backend_of(&Lane::Console).await;
@@ -250,6 +269,12 @@ impl Session<'_> {
         self.submitted += 1;
         Ok(())
     }
+}
+
+/// Rows as lines.
+fn lines(rows: &[Row]) -> String {
+    let line = |row: &Row| if row.name.is_empty() { row.text.clone() } else { format!("{}: {}", row.name, row.text) };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn event(text: &str) -> NewEvent {

@@ -223,11 +223,27 @@ impl Api {
         content: &str,
         patience: Patience,
     ) -> Result<Posted, RestError> {
+        self.edit_original_with(application, interaction, token, (content, &Value::Null), patience).await
+    }
+
+    /// Puts text, and menus and buttons unless `components` is null, into the answer.
+    pub(super) async fn edit_original_with(
+        &self,
+        application: u64,
+        interaction: u64,
+        token: &str,
+        (content, components): (&str, &Value),
+        patience: Patience,
+    ) -> Result<Posted, RestError> {
+        let mut body = json!({"content": content, "allowed_mentions": {"parse": []}});
+        if !components.is_null() {
+            body["components"] = components.clone();
+        }
         let call = Call {
             method: Method::PATCH,
             path: format!("/webhooks/{application}/{token}/messages/@original"),
             bucket: Some(("PATCH original", interaction)),
-            body: Some(json!({"content": content, "allowed_mentions": {"parse": []}})),
+            body: Some(body),
             by_interaction: true,
         };
         posted(&self.rest.send(&call, patience).await?)
@@ -271,7 +287,12 @@ impl Api {
         self.rest.send(&call, patience).await.map(drop)
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: String, bucket: (&'static str, u64), patience: Patience) -> Result<T, RestError> {
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        path: String,
+        bucket: (&'static str, u64),
+        patience: Patience,
+    ) -> Result<T, RestError> {
         let call = Call { method: Method::GET, path, bucket: Some(bucket), body: None, by_interaction: false };
         let value = self.rest.send(&call, patience).await?;
         serde_json::from_value(value).map_err(|error| unreadable(bucket.0, &error.to_string()))

@@ -1,4 +1,5 @@
-//! The slash commands: what they are, and registering them when they changed.
+//! The slash commands as a table: what they are called, what they take, who may use them and what they need. Registration,
+//! help and dispatch come from it.
 //!
 //! Discord allows 200 command creations a day, so nothing is sent when nothing changed.
 
@@ -6,7 +7,10 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::api::Api;
+use super::panel::Order;
 use super::rest::{Patience, RestError};
+use crate::agent::descriptor::Feature;
+use crate::dispatch::Setting;
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,19 +19,125 @@ pub(super) enum Verb {
     Reset,
     Stop,
     Steer,
+    /// Shows or chooses something; see `panel`.
+    Panel(Order),
 }
 
-/// Returns what a command of this name does.
-pub(super) fn verb(name: &str, alias: Option<&str>) -> Option<Verb> {
-    match (name, alias) {
-        ("ask", _) => Some(Verb::Ask),
-        ("reset", _) => Some(Verb::Reset),
-        ("stop", _) => Some(Verb::Stop),
-        ("steer", _) => Some(Verb::Steer),
-        (_, Some(alias)) if name == alias => Some(Verb::Ask),
-        (_, Some(alias)) if name.strip_suffix("-reset") == Some(alias) => Some(Verb::Reset),
-        _ => None,
+/// Who may use a command, of those who are let in at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Everyone,
+    /// The application's owners. Discord shows it to those who may manage a server, a hint; we check.
+    Owners,
+}
+
+/// A command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    takes: &'static [Takes],
+    pub(super) who: Who,
+    /// It is told of only where the backend can.
+    pub(super) needs: Option<Feature>,
+    pub(super) verb: Verb,
+}
+
+/// Words that a command takes.
+#[derive(Clone, Copy, Debug)]
+struct Takes {
+    name: &'static str,
+    description: &'static str,
+    required: bool,
+    autocomplete: bool,
+}
+
+const fn words(name: &'static str, description: &'static str) -> Takes {
+    Takes { name, description, required: true, autocomplete: false }
+}
+
+const fn choice(name: &'static str, description: &'static str) -> Takes {
+    Takes { name, description, required: false, autocomplete: true }
+}
+
+const fn everyone(name: &'static str, description: &'static str, takes: &'static [Takes], verb: Verb) -> Command {
+    Command { name, description, takes, who: Who::Everyone, needs: None, verb }
+}
+
+const fn panel(name: &'static str, description: &'static str, takes: &'static [Takes], order: Order) -> Command {
+    everyone(name, description, takes, Verb::Panel(order))
+}
+
+impl Command {
+    const fn needing(self, feature: Feature) -> Self {
+        Self { needs: Some(feature), ..self }
     }
+
+    const fn for_owners(self) -> Self {
+        Self { who: Who::Owners, ..self }
+    }
+
+    fn json(&self, name: &str) -> Value {
+        let option = |takes: &Takes| json!({"type": 3, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete});
+        let options: Vec<Value> = self.takes.iter().map(option).collect();
+        // Manage Server.
+        let permissions = if self.who == Who::Owners { json!("32") } else { Value::Null };
+        json!({"type": 1, "name": name, "description": self.description, "options": options, "default_member_permissions": permissions,
+            "contexts": [0, 1]})
+    }
+}
+
+const RESET: &str = "Forget this channel's conversation and begin a new one";
+
+/// All commands, in the order in which people are told of them.
+pub(super) const TABLE: [Command; 16] = [
+    everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
+    everyone("reset", RESET, &[], Verb::Reset),
+    everyone("stop", "Stop what the agent is doing in this channel", &[], Verb::Stop),
+    everyone("steer", "Tell the agent something while it works in this channel", &[words("message", "What it should know")], Verb::Steer),
+    panel("status", "Who answers in this channel, and what is going on", &[], Order::Status),
+    panel("queue", "What runs and waits in this channel", &[], Order::Queue),
+    panel(
+        "sessions",
+        "Conversations of this channel, and taking one up again",
+        &[choice("resume", "Which one to go on with")],
+        Order::Sessions,
+    )
+    .needing(Feature::Resume),
+    panel("settings", "Choose everything there is to choose in this channel", &[], Order::Settings),
+    panel(
+        "backend",
+        "Who answers in this channel",
+        &[choice("name", "Who should answer; `default` for the usual one")],
+        Order::Set(Setting::Backend),
+    ),
+    panel("model", "Which model answers", &[choice("name", "The model; `default` for the usual one")], Order::Set(Setting::Model))
+        .needing(Feature::Model),
+    panel("thinking", "How much the model thinks", &[choice("level", "How much; `default` for the usual")], Order::Set(Setting::Effort))
+        .needing(Feature::Effort),
+    panel(
+        "safety",
+        "What the agent may do without asking",
+        &[choice("level", "How much; `unset` for the usual")],
+        Order::Set(Setting::Safety),
+    ),
+    panel("mode", "Whether the agent builds or only plans", &[choice("mode", "`build` or `plan`")], Order::Set(Setting::Mode))
+        .needing(Feature::Plan),
+    panel("compact", "Shorten this channel's conversation, so that the model has room again", &[], Order::Compact)
+        .needing(Feature::Compact),
+    panel("ping", "Ask a backend whether it can work", &[choice("name", "Which one; the one of this channel otherwise")], Order::Ping)
+        .for_owners(),
+    panel("help", "What I can do here", &[], Order::Help),
+];
+
+/// Returns the command of this name; with `alias` there is a second name of `/ask` and `/reset`.
+pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Command> {
+    let of = |verb: Verb| TABLE.iter().find(|command| command.verb == verb);
+    TABLE.iter().find(|command| command.name == name).or_else(|| match alias {
+        Some(alias) if name == alias => of(Verb::Ask),
+        Some(alias) if name.strip_suffix("-reset") == Some(alias) => of(Verb::Reset),
+        _ => None,
+    })
 }
 
 /// Registers the commands, all at once, if they are not as they should be. A failure is logged: mentions work without.
@@ -50,33 +160,39 @@ async fn try_register(api: &Api, application: u64, alias: Option<&str>, patience
 }
 
 fn wanted(alias: Option<&str>) -> Vec<Value> {
-    let ask = |name: &str| {
-        json!({"type": 1, "name": name, "description": "Ask the agent", "options": [
-            {"type": 3, "name": "prompt", "description": "What the agent should do", "required": true},
-        ]})
-    };
-    let plain = |name: &str, description: &str| json!({"type": 1, "name": name, "description": description, "options": []});
-    let reset = "Forget this channel's conversation and begin a new one";
-    let steer = json!({"type": 1, "name": "steer", "description": "Tell the agent something while it works in this channel", "options": [
-        {"type": 3, "name": "message", "description": "What it should know", "required": true},
-    ]});
-    let mut commands = vec![ask("ask"), plain("reset", reset), plain("stop", "Stop what the agent is doing in this channel"), steer];
-    if let Some(alias) = alias {
-        commands.extend([ask(alias), plain(&format!("{alias}-reset"), reset)]);
+    let mut commands: Vec<Value> = TABLE.iter().map(|command| command.json(command.name)).collect();
+    for name in alias.into_iter().flat_map(|alias| [alias.to_owned(), format!("{alias}-reset")]) {
+        // A name that is taken stays what it is.
+        if let Some(command) = command(&name, alias).filter(|command| command.name != name) {
+            commands.push(command.json(&name));
+        }
     }
     commands
 }
 
-/// Discord adds fields of its own and leaves out empty lists: compare only what we set.
+/// Discord adds fields of its own, leaves out empty lists and what is as usual: compare only what we set.
 fn same(wanted: &[Value], found: &Value) -> bool {
     let essence = |command: &Value| {
+        let flag = |value: &Value| value.as_bool().unwrap_or(false);
         let options: Vec<Value> = command["options"]
             .as_array()
             .into_iter()
             .flatten()
-            .map(|option| json!([option["type"], option["name"], option["description"], option["required"].as_bool().unwrap_or(false)]))
+            .map(|option| {
+                json!([
+                    option["type"],
+                    option["name"],
+                    option["description"],
+                    flag(&option["required"]),
+                    flag(&option["autocomplete"]),
+                    option["choices"]
+                ])
+            })
             .collect();
-        json!([command["name"], command["type"].as_u64().unwrap_or(1), command["description"], options]).to_string()
+        let mut contexts: Vec<u64> = command["contexts"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+        contexts.sort_unstable();
+        let kind = command["type"].as_u64().unwrap_or(1);
+        json!([command["name"], kind, command["description"], command["default_member_permissions"], contexts, options]).to_string()
     };
     let sorted = |commands: &[Value]| {
         let mut all: Vec<String> = commands.iter().map(essence).collect();
@@ -90,28 +206,63 @@ fn same(wanted: &[Value], found: &Value) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_discord_adds_is_no_change_and_a_new_description_is() {
+    /// What Discord makes of them.
+    fn registered() -> Value {
         let mut found = json!(wanted(Some("claude")));
         for command in found.as_array_mut().expect("an array") {
             command["id"] = json!("1");
             command["version"] = json!("2");
-            if command["options"].as_array().is_some_and(Vec::is_empty) {
-                command.as_object_mut().expect("an object").remove("options");
+            command["integration_types"] = json!([0]);
+            let fields = command.as_object_mut().expect("an object");
+            if fields["options"].as_array().is_some_and(Vec::is_empty) {
+                fields.remove("options");
+            }
+            for option in fields.get_mut("options").and_then(Value::as_array_mut).into_iter().flatten() {
+                option.as_object_mut().expect("an object").retain(|_, value| *value != false);
             }
         }
         found.as_array_mut().expect("an array").reverse();
-        assert!(same(&wanted(Some("claude")), &found));
-        assert!(!same(&wanted(None), &found));
-        found[0]["description"] = json!("other");
-        assert!(!same(&wanted(Some("claude")), &found));
+        found
     }
 
     #[test]
-    fn an_alias_is_a_second_name() {
+    fn what_discord_adds_is_no_change_and_everything_we_set_is() {
+        assert!(same(&wanted(Some("claude")), &registered()));
+        assert!(!same(&wanted(None), &registered()));
+        let last = registered().as_array().expect("an array").len() - 1;
+        assert_eq!(registered()[last]["name"], "ask");
+        for (field, value) in [("description", json!("other")), ("default_member_permissions", json!("8")), ("contexts", json!([0]))] {
+            let mut found = registered();
+            found[last][field] = value;
+            assert!(!same(&wanted(Some("claude")), &found), "{field}");
+        }
+        for (field, value) in [("autocomplete", json!(true)), ("choices", json!([{"name": "a", "value": "a"}])), ("required", json!(false))]
+        {
+            let mut found = registered();
+            found[last]["options"][0][field] = value;
+            assert!(!same(&wanted(Some("claude")), &found), "{field}");
+        }
+    }
+
+    #[test]
+    fn the_table_keeps_discords_limits_and_names_nothing_twice() {
+        let mut names: Vec<&str> = TABLE.iter().map(|command| command.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), TABLE.len());
+        for command in TABLE {
+            assert!(command.name.len() <= 32 && (1..=100).contains(&command.description.chars().count()), "{}", command.name);
+            assert!(command.takes.iter().all(|takes| takes.description.chars().count() <= 100), "{}", command.name);
+        }
+    }
+
+    #[test]
+    fn an_alias_is_a_second_name_and_takes_no_other() {
+        let verb = |name: &str, alias| command(name, alias).map(|command| command.verb);
         assert_eq!(verb("claude", Some("claude")), Some(Verb::Ask));
         assert_eq!(verb("claude-reset", Some("claude")), Some(Verb::Reset));
-        assert_eq!(verb("claude", None), None);
-        assert_eq!(verb("stop", None), Some(Verb::Stop));
+        assert_eq!((verb("claude", None), verb("stop", None)), (None, Some(Verb::Stop)));
+        assert_eq!(verb("status", Some("status")), Some(Verb::Panel(Order::Status)));
+        assert_eq!(wanted(Some("status")).iter().filter(|command| command["name"] == "status").count(), 1);
     }
 }

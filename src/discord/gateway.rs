@@ -21,13 +21,15 @@ use tracing::{debug, error, info, warn};
 use super::api::Api;
 use super::handler::Handler;
 use super::intake::Desk;
+use super::panel::Panels;
 use super::reception::Arrival;
 use super::rest::{Patience, http_client};
 use super::{Inner, StartError};
+use crate::figures;
 
 const TICK: Duration = Duration::from_millis(250);
 /// A connection that was not seen for so long is down.
-const FRESH: Duration = Duration::from_secs(2);
+pub(super) const FRESH: Duration = Duration::from_secs(2);
 /// For serenity to say goodbye, and for its thread to end.
 const GOODBYE: Duration = Duration::from_secs(3);
 const LAST: Duration = Duration::from_secs(4);
@@ -93,6 +95,7 @@ pub(super) async fn keep_connected(
         desk.seen.logging_in(now_ms);
         let generation = current.fetch_add(1, Ordering::SeqCst) + 1;
         let began = Instant::now();
+        figures::discord_login();
         let login = Login::begin(&inner, &desk, &arrivals, &phase, url, generation, &current);
         match watch_over(login, &inner, &mut stop).await {
             Verdict::Stopped => return,
@@ -133,6 +136,7 @@ async fn gateway_url(inner: &Inner) -> Result<String, StartError> {
         match inner.api.gateway(patience).await {
             Ok(gateway) => {
                 let limit = gateway.session_start_limit;
+                figures::discord_logins_left(limit.remaining);
                 if limit.remaining > FEW_LOGINS {
                     return Ok(gateway.url);
                 }
@@ -212,6 +216,7 @@ impl Login {
         let (end, ended) = oneshot::channel();
         let (seen, inner, desk) = (Arc::clone(&connected), Arc::clone(inner), desk.clone());
         let (arrivals, phase, current) = (arrivals.clone(), Arc::clone(phase), Arc::clone(current));
+        let main = tokio::runtime::Handle::current();
         let run = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
@@ -221,10 +226,22 @@ impl Login {
                 }
             };
             let result = runtime.block_on(async {
+                let api = Api { rest: inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))? };
+                let panels = Arc::new(Panels {
+                    api: api.clone(),
+                    sender: inner.api.clone(),
+                    identity: Arc::clone(&inner.identity),
+                    panel: Arc::clone(&desk.panel),
+                    gate: Arc::clone(&desk.gate),
+                    runtime: main,
+                    patience: inner.options.windows.send,
+                    alias: inner.options.command_alias.clone(),
+                });
                 let handler = Handler {
                     generation,
                     current,
-                    api: Api { rest: inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))? },
+                    api,
+                    panels,
                     identity: Arc::clone(&inner.identity),
                     interactions: Arc::clone(&inner.interactions),
                     asks: Arc::clone(&inner.asks),
@@ -284,11 +301,13 @@ async fn connect(
     let mut client = building.await.map_err(|error| other(&error))?;
     *client.ws_url.lock().await = url;
     let shards = Arc::clone(&client.shard_manager);
-    let watched = Arc::clone(&shards);
+    let (watched, seen) = (Arc::clone(&shards), Arc::clone(&inner.connected));
     let watching = tokio::spawn(async move {
         loop {
             if watched.runners.lock().await.get(&ShardId(0)).is_some_and(|shard| shard.stage == ConnectionStage::Connected) {
-                *connected.lock().expect("nothing panics under this lock") = Instant::now();
+                let now = Instant::now();
+                *connected.lock().expect("nothing panics under this lock") = now;
+                *seen.lock().expect("nothing panics under this lock") = Some(now);
             }
             tokio::time::sleep(TICK).await;
         }

@@ -20,11 +20,12 @@ use tracing::{info, warn};
 
 use super::api::Api;
 use super::asks::{Asks, Press, Presses};
-use super::commands::{self, Verb};
+use super::commands::{self, Verb, Who};
 use super::gateway::Phase;
 use super::intake::{Asker, Desk};
 use super::interactions::{Ack, Interactions};
 use super::mention::{self, Name};
+use super::panel::{Caller, Panels};
 use super::reception::{Arrival, Parent, answer, stop_text};
 use super::rest::Patience;
 use super::wire::{Message, Slash, WORDS};
@@ -45,6 +46,7 @@ pub(super) struct Handler {
     pub(super) identity: Arc<Identity>,
     pub(super) interactions: Arc<Interactions>,
     pub(super) asks: Arc<Asks>,
+    pub(super) panels: Arc<Panels>,
     pub(super) desk: Desk,
     pub(super) arrivals: mpsc::UnboundedSender<Arrival>,
     pub(super) phase: Arc<watch::Sender<Phase>>,
@@ -69,6 +71,7 @@ impl RawEventHandler for Handler {
             Event::MessageCreate(event) => self.message(Message::from(&event.message), &context),
             Event::InteractionCreate(event) => match &event.interaction {
                 Interaction::Command(command) => self.slash(slash(command)),
+                Interaction::Autocomplete(typed) => self.complete(serde_json::to_value(typed).ok().as_ref()),
                 // Written again, so that there is one reading of them.
                 Interaction::Component(press) => self.press(serde_json::to_value(press).ok().as_ref()),
                 Interaction::Modal(press) => self.press(serde_json::to_value(press).ok().as_ref()),
@@ -87,6 +90,8 @@ impl RawEventHandler for Handler {
                     "INTERACTION_CREATE" => {
                         if let Some(slash) = Slash::read(&unknown.value) {
                             self.slash(slash);
+                        } else if unknown.value["type"] == 4 {
+                            self.complete(Some(&unknown.value));
                         } else if matches!(unknown.value["type"].as_u64(), Some(3 | 5)) {
                             self.press(Some(&unknown.value));
                         }
@@ -137,12 +142,20 @@ impl Handler {
             guild: slash.guild,
             owner: self.identity.owners.contains(&slash.user.id),
         };
-        let Some(verb) = commands::verb(&slash.name, self.alias.as_deref()) else {
+        let Some(command) = commands::command(&slash.name, self.alias.as_deref()) else {
             return self.refuse(&slash, "I do not know this command any more. Use `/ask`.");
         };
+        let verb = command.verb;
         if let Err(why) = self.desk.gate.admit(&asker) {
             self.identity.log_refusal(&asker, &why);
             return self.refuse(&slash, "You may not use me here.");
+        }
+        if command.who == Who::Owners && !asker.owner {
+            self.identity.log_refusal(&asker, &format!("`/{}` is for owners", command.name));
+            return self.refuse(&slash, "Only my owner may do that. (owner only)");
+        }
+        if let Verb::Panel(order) = verb {
+            return self.panels.slash(Caller::from(&slash), order, slash.given);
         }
         let ack = self.interactions.open(slash.interaction, slash.token.clone(), self.windows.interaction);
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
@@ -167,7 +180,16 @@ impl Handler {
         });
     }
 
+    fn complete(&self, value: Option<&serde_json::Value>) {
+        if let Some(value) = value {
+            self.panels.complete(value);
+        }
+    }
+
     fn press(&self, value: Option<&serde_json::Value>) {
+        if value.is_some_and(|value| self.panels.press(value)) {
+            return;
+        }
         let Some(press) = value.and_then(Press::read) else {
             return warn!("discord sends the press of a button in a form that is not known");
         };
@@ -198,6 +220,10 @@ fn slash(command: &CommandInteraction) -> Slash {
         ResolvedValue::String(text) if WORDS.contains(&option.name) => Some(text.to_owned()),
         _ => None,
     });
+    let given = command.data.options().into_iter().filter_map(|option| match option.value {
+        ResolvedValue::String(text) => Some((option.name.to_owned(), text.to_owned())),
+        _ => None,
+    });
     Slash {
         interaction: command.id.get(),
         token: command.token.clone(),
@@ -209,5 +235,6 @@ fn slash(command: &CommandInteraction) -> Slash {
         nick: command.member.as_ref().and_then(|member| member.nick.clone()),
         name: command.data.name.clone(),
         prompt: prompt.unwrap_or_default(),
+        given: given.collect(),
     }
 }

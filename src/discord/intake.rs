@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::panel::Panel;
 use crate::agent::Decision;
 use crate::dispatch::{Accepted, AgainRefusal, AnswerRefusal, Person};
 use crate::event::{Lane, NewEvent};
@@ -135,6 +136,8 @@ pub struct Desk {
     pub intake: Arc<dyn Intake>,
     /// See [`Gate`].
     pub gate: Arc<dyn Gate>,
+    /// See [`Panel`].
+    pub panel: Arc<dyn Panel>,
     /// See [`Seen`].
     pub seen: Arc<dyn Seen>,
     /// See [`OpenQuestions`].

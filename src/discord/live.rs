@@ -14,6 +14,7 @@ use super::api::Posted;
 use super::interactions::Door;
 use super::rest::{Patience, RestError};
 use crate::dispatch::Traces;
+use crate::figures;
 
 /// What a command's own message says once its token is about to run out.
 const FOLLOWS: &str = "-# This takes a while: the answer follows below.";
@@ -125,13 +126,18 @@ impl Live {
                         self.drop_from(index, patience).await;
                         self.slots.push(self.slot(index));
                         self.make(index, piece, last, patience).await?;
+                        figures::discord_message(last, true);
                         posted = true;
                     }
                     Err(error) => return Err(error),
-                    Ok(()) => piece.clone_into(&mut self.slots[index].shown),
+                    Ok(()) => {
+                        figures::discord_message(last, false);
+                        piece.clone_into(&mut self.slots[index].shown);
+                    }
                 },
                 None => {
                     self.make(index, piece, last, patience).await?;
+                    figures::discord_message(last, true);
                     posted = true;
                 }
             }

@@ -8,12 +8,14 @@
 //!
 //! ```text
 //! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Intake
-//!                            └─(buttons)─▶ asks ──▶ Intake
+//!                            ├─(buttons)─▶ asks ──▶ Intake
+//!                            └─(menus, most commands)─▶ panel ──▶ Panel
 //! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
 //! ```
 
 mod api;
 mod asks;
+mod checkup;
 mod commands;
 mod gateway;
 mod handler;
@@ -23,6 +25,8 @@ mod limits;
 mod live;
 mod mention;
 mod notices;
+mod panel;
+mod permissions;
 mod reception;
 mod reply;
 mod rest;
@@ -39,7 +43,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
+pub use checkup::{Checkup, Known, Place};
 pub use intake::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
+pub use panel::Panel;
+pub use permissions::Missing;
 
 use crate::config::Config;
 use crate::redact::Redactor;
@@ -191,6 +198,8 @@ struct Inner {
     identity: Arc<Identity>,
     interactions: Arc<Interactions>,
     asks: Arc<Asks>,
+    /// When the gateway was last seen connected.
+    connected: Arc<Mutex<Option<Instant>>>,
 }
 
 /// A bot whose token is good. Delivers answers; hears nothing until it listens.
@@ -221,8 +230,8 @@ impl Discord {
         let owners = application.owner.iter().map(|owner| owner.id).chain(team).chain(options.owners.iter().copied()).collect();
         commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
         let identity = Identity { id: me.id, application: application.id, owners, refusals: Mutex::default() };
-        let (interactions, asks) = (Arc::default(), Arc::default());
-        Ok(Self { inner: Arc::new(Inner { options, api, identity: Arc::new(identity), interactions, asks }) })
+        let (interactions, asks, connected) = (Arc::default(), Arc::default(), Arc::default());
+        Ok(Self { inner: Arc::new(Inner { options, api, identity: Arc::new(identity), interactions, asks, connected }) })
     }
 
     /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps trying while Discord
@@ -256,6 +265,13 @@ impl Discord {
             Phase::Failed(error) => Err(error),
             Phase::Starting | Phase::Ready => Ok(listening),
         }
+    }
+
+    /// Whether the gateway was connected within the last two seconds.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        let connected = self.inner.connected.lock().expect("nothing panics under this lock");
+        connected.is_some_and(|at| at.elapsed() < gateway::FRESH)
     }
 
     /// Answers of 401, 403 and 429 in the last ten minutes; Discord bans an address at 10,000.

@@ -157,6 +157,8 @@ impl Reception {
                 Err(why) => why,
             }),
             Verb::Stop => Some(stop_text(self.desk.intake.stop(&lane))),
+            // Answered on the gateway's thread.
+            Verb::Panel(_) => None,
         };
         if let Some(text) = text {
             answer(&self.api, &self.identity, &self.interactions, slash, text, self.patience);

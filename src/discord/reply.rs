@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{debug, error};
+use tracing::{Instrument as _, debug, error};
 
 use super::asks::{Board, Errand, Errands};
 use super::live::{Live, Place};
@@ -21,6 +21,7 @@ use super::{Discord, Inner, notices};
 use crate::agent::EventKind;
 use crate::dispatch::{Answer, DeliveryError, Notice, OpenQuestion, Outlet, Reply, Settlement, Traces, Unseen};
 use crate::event::{Event, Lane, Origin};
+use crate::figures;
 use crate::fold::Transcript;
 use crate::split::split;
 
@@ -106,7 +107,7 @@ impl ChannelReply {
             live: Live::new(Arc::clone(inner), place, traces),
             told: Arc::clone(&told),
         };
-        Self { told, answer, writer: tokio::spawn(writer.run(given)) }
+        Self { told, answer, writer: tokio::spawn(writer.run(given).in_current_span()) }
     }
 }
 
@@ -249,6 +250,7 @@ impl Writer {
             shown = self.live.show(&pieces, true, patience).await;
         }
         shown.map(drop).map_err(|error| {
+            figures::discord_send_failed();
             let length: usize = pieces.iter().map(|piece| piece.chars().count()).sum();
             error!(channel = self.channel, length, %error, "cannot send an answer to discord{}", hint(&error));
             DeliveryError(error.to_string())

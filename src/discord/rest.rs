@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use super::limits::{Bucket, Limits, Told};
+use crate::figures;
 
 const USER_AGENT: &str = concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
 const CONNECT: Duration = Duration::from_secs(10);
@@ -90,6 +91,8 @@ struct Shared {
     limits: Mutex<Limits>,
     lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
     refused: watch::Sender<bool>,
+    /// See [`Rest::clock_ahead`].
+    ahead: Mutex<Option<i64>>,
 }
 
 /// The client. Clones share limits and connections.
@@ -108,6 +111,7 @@ impl Rest {
             limits: Mutex::default(),
             lanes: Mutex::default(),
             refused: watch::channel(false).0,
+            ahead: Mutex::default(),
         };
         Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::new(shared) })
     }
@@ -123,6 +127,11 @@ impl Rest {
         let mut refused = self.shared.refused.subscribe();
         // The sender lives in `self`, so this cannot fail before it is true.
         let _ = refused.wait_for(|refused| *refused).await;
+    }
+
+    /// By how many seconds our clock is ahead of Discord's, as its last answer said.
+    pub(super) fn clock_ahead(&self) -> Option<i64> {
+        *self.shared.ahead.lock().expect("nothing panics under this lock")
     }
 
     /// Answers of 401, 403 and 429 in the last ten minutes.
@@ -195,10 +204,17 @@ impl Rest {
         }
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Attempt::Again(describe(&error)),
+            Err(error) => {
+                figures::discord_answered(None);
+                return Attempt::Again(describe(&error));
+            }
         };
         let status = response.status();
+        figures::discord_answered(Some(status.as_u16()));
         let headers = response.headers().clone();
+        if let Some(ahead) = ahead(&headers, jiff::Timestamp::now()) {
+            *self.shared.ahead.lock().expect("nothing panics under this lock") = Some(ahead);
+        }
         let body = match response.bytes().await {
             Ok(body) => body,
             Err(error) => return Attempt::Again(describe(&error)),
@@ -286,6 +302,13 @@ fn told(headers: &header::HeaderMap) -> Told {
     }
 }
 
+/// The difference to the `Date` of an answer, seconds.
+fn ahead(headers: &header::HeaderMap, now: jiff::Timestamp) -> Option<i64> {
+    let date = headers.get(header::DATE)?.to_str().ok()?;
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
+    Some(now.as_second() - date.as_second())
+}
+
 fn number(headers: &header::HeaderMap, name: &str) -> Option<f64> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
@@ -304,4 +327,18 @@ fn describe(error: &reqwest::Error) -> String {
         cause = Some(deeper);
     }
     cause.map_or_else(|| kind.to_owned(), |cause| format!("{kind}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_of_an_answer_says_how_far_the_clock_is_off() {
+        let now: jiff::Timestamp = "2026-08-06T12:00:40Z".parse().unwrap();
+        let headers = |date: &'static str| header::HeaderMap::from_iter([(header::DATE, header::HeaderValue::from_static(date))]);
+        assert_eq!(ahead(&headers("Thu, 06 Aug 2026 12:00:00 GMT"), now), Some(40));
+        assert_eq!(ahead(&headers("Thu, 06 Aug 2026 12:01:00 GMT"), now), Some(-20));
+        assert_eq!(ahead(&headers("yesterday"), now), None);
+    }
 }

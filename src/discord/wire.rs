@@ -119,6 +119,8 @@ pub(super) struct Slash {
     pub(super) name: String,
     /// What the user wrote: the option `prompt` or `message`.
     pub(super) prompt: String,
+    /// What the user chose or wrote, by option.
+    pub(super) given: Vec<(String, String)>,
 }
 
 impl Slash {
@@ -166,6 +168,8 @@ impl Slash {
             Some(member) => (member.user, member.member),
             None => (wire.user?, Member::default()),
         };
+        let texts = wire.data.options.iter().filter_map(|option| Some((option.name.clone(), option.value.as_str()?.to_owned())));
+        let given = texts.collect();
         let prompt = wire.data.options.iter().find(|option| WORDS.contains(&option.name.as_str())).and_then(|option| option.value.as_str());
         Some(Self {
             interaction: wire.id,
@@ -178,6 +182,7 @@ impl Slash {
             nick: member.nick,
             name: wire.data.name,
             prompt: prompt.unwrap_or_default().to_owned(),
+            given,
         })
     }
 }
@@ -239,12 +244,12 @@ pub(super) struct StartLimit {
     pub(super) reset_after: u64,
 }
 
-fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(|_| serde::de::Error::custom(format!("{text:?} is not an id")))
 }
 
-fn maybe_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(super) fn maybe_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 

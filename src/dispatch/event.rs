@@ -16,12 +16,13 @@ use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed_for};
 use crate::event::{Event, EventKind, NewEvent, Origin};
+use crate::figures;
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
 use crate::workspace::{Binding, LaneSettings, Saving, SessionId};
 
 /// The setting beside a session that says where it was made.
-const DIRECTORY: &str = "directory";
+pub(super) const DIRECTORY: &str = "directory";
 
 impl Inner {
     /// Runs the event's turn and delivers its answer.
@@ -33,7 +34,11 @@ impl Inner {
         saving: Option<Saving>,
     ) {
         let id = turn_id();
-        let span = tracing::info_span!("turn", turn = id, event = event.sequence, lane = %event.lane);
+        let unknown = tracing::field::Empty;
+        // Of the highest level: lines of every level are to carry its ids.
+        let span =
+            tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
+        figures::waited(event.kind, event.accepted_ms);
         async {
             if !safe(saving).await {
                 return self.not_saved(&event).await;
@@ -84,12 +89,17 @@ impl Inner {
         let start = self.start(event, &*backend, &lane, directory.clone(), session).await;
         let requested = start.native_id.clone();
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
-        tracing::info!(backend = name, %generation, resume = requested.is_some(), "turn begins");
+        tracing::Span::current().record("backend", &name).record("generation", tracing::field::display(&generation));
+        tracing::info!(resume = requested.is_some(), "turn begins");
         if let Some(running) = lock(&self.running).get_mut(&event.lane) {
             running.backend = Some(backend.clone());
         }
-        let context =
-            Context { lane: event.lane.clone(), turn: id.to_owned(), asker: event.asker, expands: backend.descriptor().expands.clone() };
+        let context = Context {
+            lane: event.lane.clone(),
+            span: tracing::Span::current(),
+            asker: event.asker,
+            expands: backend.descriptor().expands.clone(),
+        };
         let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
         let mut follower = Follower {
             veil: Veil::new(&self.parts.redactor),
@@ -182,16 +192,18 @@ impl Inner {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
         match wording::detail(&result.ending) {
-            None => tracing::info!(backend, recording, ending, took_ms, "turn ended"),
-            Some(detail) => tracing::warn!(backend, recording, ending, took_ms, detail, "turn failed"),
+            None => tracing::info!(recording, ending, took_ms, "turn ended"),
+            Some(detail) => tracing::warn!(recording, ending, took_ms, detail, "turn failed"),
         }
+        figures::turn_ended(backend, ending, result.took);
         for (what, count) in result.transcript.unrecognised() {
-            tracing::warn!(backend, what, count, "the agent said something this backend does not know; a newer backend may");
+            figures::unrecognised(backend, u64::from(*count));
+            tracing::warn!(what, count, "the agent said something this backend does not know; a newer backend may");
         }
     }
 
     /// A working directory other than the usual one.
-    fn elsewhere(&self, directory: &Path) -> Option<String> {
+    pub(super) fn elsewhere(&self, directory: &Path) -> Option<String> {
         (directory != self.parts.host.cwd).then(|| directory.to_string_lossy().into_owned())
     }
 
@@ -209,6 +221,9 @@ impl Inner {
         let mut notices = result.transcript.notices().to_vec();
         let saved = match (&result.ending, &result.session) {
             (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
+                if let Some(lost) = requested {
+                    self.lost(&event.lane, backend, lost).await;
+                }
                 bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
             (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => match SessionId::new(&ready.native_id) {
@@ -217,10 +232,13 @@ impl Inner {
                     let noted = if binding.settings.get(DIRECTORY) == elsewhere.as_ref() {
                         Ok(())
                     } else {
-                        bindings.set_setting(&event.lane, backend, DIRECTORY, elsewhere).await
+                        bindings.set_setting(&event.lane, backend, DIRECTORY, elsewhere.clone()).await
                     };
                     match noted {
-                        Ok(()) => bindings.set_session_if(&event.lane, backend, Some(id), binding.epoch).await,
+                        Ok(()) => {
+                            self.noted(event, backend, id.clone(), requested, (ready.title.as_deref(), elsewhere)).await;
+                            bindings.set_session_if(&event.lane, backend, Some(id), binding.epoch).await
+                        }
                         Err(error) => Err(error),
                     }
                 }

@@ -7,6 +7,7 @@ use super::reply::{Answer, Outlet, Reply, Traces};
 use super::stage::Stage;
 use super::{Dispatcher, Inner, Refusal, lock};
 use crate::event::{Event, NewEvent};
+use crate::figures::{self, Outcome};
 use crate::workspace::{Entry, Journal, Saving};
 
 /// How far an event came, and where that is noted. Of an event that is not kept, nothing.
@@ -165,12 +166,18 @@ impl Inner {
     pub(super) async fn deliver(&self, event: &Event, kept: &Kept, stage: &Stage, answer: Answer) {
         let Some(reply) = stage.take() else { return };
         match reply.finish(answer).await {
-            Ok(()) => self.check_off(event),
+            Ok(()) => {
+                figures::event(event.kind, Outcome::Delivered);
+                tracing::info!("answer delivered");
+                self.check_off(event);
+            }
             // It may work once the gateway has been restarted; then, once more, and not for ever.
             Err(error) if kept.noted.is_some() && kept.answer().is_none() => {
+                figures::event(event.kind, Outcome::Undelivered);
                 tracing::error!(%error, "the answer was not delivered; it is kept and tried once more after the next start");
             }
             Err(error) => {
+                figures::event(event.kind, Outcome::Undelivered);
                 tracing::error!(%error, "the answer was not delivered; it is in the recording");
                 self.check_off(event);
             }

@@ -4,43 +4,56 @@
 //! answer through the [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
 //! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
 
+mod census;
 mod choices;
 mod event;
 mod keeping;
+mod knobs;
+mod listings;
 mod pace;
+mod pages;
 mod projects;
 mod question;
 mod questions;
 mod recovery;
 mod reply;
+mod sessions;
 mod settings;
 mod stage;
 mod steering;
 mod veil;
+mod view;
 mod wording;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
+pub use census::Census;
 pub use choices::{Choices, Effective, effective};
+pub use knobs::Knob;
+pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use recovery::AgainRefusal;
 pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Traces, Unseen};
+pub use sessions::{Conversation, Conversations};
 pub use settings::Setting;
 pub use steering::Steered;
+pub use view::{Glimpse, QueueView, View};
 pub use wording::Refusal;
 
+use self::listings::Listings;
 use self::pace::Pace;
 use self::questions::Questions;
 use self::steering::Running;
 use crate::agent::Decision;
 use crate::event::{Event, Lane, NewEvent, Sequence};
+use crate::figures::{self, Outcome};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
@@ -106,6 +119,9 @@ pub struct Dispatcher {
 struct Inner {
     parts: Parts,
     links: Links,
+    /// What agents told of their models and sessions.
+    listings: Listings,
+    began: Instant,
     queue: Mutex<Queue>,
     pace: Pace,
     /// How to reach the turn of a lane.
@@ -136,6 +152,8 @@ impl Dispatcher {
         let inner = Inner {
             parts,
             links,
+            listings: Listings::default(),
+            began: Instant::now(),
             queue,
             pace,
             running: Mutex::default(),
@@ -158,6 +176,7 @@ impl Dispatcher {
     pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
         let (lane, kind, asker, limit) = (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
         let refused = |refusal: Refusal| {
+            figures::event(kind, Outcome::Refused);
             tracing::warn!(%lane, ?kind, asker, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
             Err(refusal)
         };
@@ -174,7 +193,8 @@ impl Dispatcher {
         }
         match self.inner.accept(event) {
             Ok((event, ahead, saving)) => {
-                tracing::debug!(event = event.sequence, %lane, ?kind, "event accepted");
+                figures::event(kind, Outcome::Accepted);
+                tracing::info!(event = event.sequence, %lane, ?kind, "event accepted");
                 let sequence = event.sequence;
                 if let Some(saving) = saving.clone() {
                     self.watch_saving(event, saving);
@@ -294,7 +314,8 @@ impl Dispatcher {
             let Some(event) = lock(&self.inner.queue).next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            lock(&self.inner.running).insert(event.lane.clone(), Running { stop, steers, backend: None });
+            lock(&self.inner.running)
+                .insert(event.lane.clone(), Running { stop, steers, backend: None, glimpse: Glimpse::of(&event, jiff::Timestamp::now()) });
             let ticket = Ticket { dispatcher: self.clone(), sequence: event.sequence, lane: event.lane.clone() };
             let saving = lock(&self.inner.savings).get(&event.sequence).cloned();
             let inner = self.inner.clone();
@@ -332,6 +353,8 @@ impl Drop for Ticket {
 impl Inner {
     /// Tells the author that an accepted event will not be answered.
     async fn refuse(&self, event: &Event, why: &str) {
+        figures::event(event.kind, Outcome::Withdrawn);
+        tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
         let reply = self.parts.outlet.open(event);
         let answer = Answer {
             text: String::new(),

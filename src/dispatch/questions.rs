@@ -12,6 +12,7 @@ use super::stage::Stage;
 use crate::agent::descriptor::Expands;
 use crate::agent::{Ask, AskKind, Decision, Question};
 use crate::event::Lane;
+use crate::figures;
 use crate::prompt::neutralise;
 use crate::redact::Redactor;
 use crate::turn::Answerer;
@@ -71,8 +72,8 @@ pub enum AnswerRefusal {
 #[derive(Clone, Debug)]
 pub(super) struct Context {
     pub(super) lane: Lane,
-    /// The correlation id.
-    pub(super) turn: String,
+    /// Marks the lines of the log.
+    pub(super) span: tracing::Span,
     /// Who asked for the turn; none: nobody in Discord.
     pub(super) asker: Option<u64>,
     /// What the backend would expand in people's words.
@@ -104,10 +105,16 @@ impl Questions {
         let mut id = uuid::Uuid::new_v4().simple().to_string();
         id.truncate(16);
         let shown = OpenQuestion::of(id.clone(), ask, &self.redactor);
+        figures::question("opened");
         tracing::info!(question = id, kind = kind(&ask.kind), "question opened");
         let entry = Entry { context, ask: ask.clone(), shown: shown.clone(), answerer, stage: Arc::clone(stage) };
         lock(&self.open).insert(id, entry);
         shown
+    }
+
+    /// How many are open.
+    pub(super) fn count(&self) -> usize {
+        lock(&self.open).len()
     }
 
     /// Closes a question without an answer; false when it was not open any more.
@@ -124,8 +131,8 @@ impl Questions {
         if self.may(entry, person) {
             return Ok(());
         }
-        let Context { lane, turn, .. } = &entry.context;
-        tracing::warn!(question = id, turn, %lane, user = person.id(), name = person.name(), "refused an answer: neither asker nor approver");
+        let _turn = entry.context.span.enter();
+        tracing::warn!(question = id, user = person.id(), name = person.name(), "refused an answer: neither asker nor approver");
         Err(AnswerRefusal::NotYours)
     }
 
@@ -139,8 +146,9 @@ impl Questions {
             let Some(entry) = open.remove(id) else { return Err(AnswerRefusal::Gone) };
             (entry, decision)
         };
-        let Context { lane, turn, .. } = &entry.context;
-        tracing::info!(question = id, turn, %lane, user = person.id(), name = person.name(), decision = word(&decision), "question answered");
+        let _turn = entry.context.span.enter();
+        figures::question("answered");
+        tracing::info!(question = id, user = person.id(), name = person.name(), decision = word(&decision), "question answered");
         let shown = self.clean(&decision);
         let by = self.redactor.clean(person.name().to_owned());
         let mut taken = Err(AnswerRefusal::Gone);

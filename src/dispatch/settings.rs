@@ -5,9 +5,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::choices::{Choices, Effective, LEVELS, effective, effort, level, listed, names, planning, safety};
+use super::choices::{Choices, Effective, effective, effort, level, listed, names, planning, safety};
+use super::knobs::{levels, modes};
 use super::{Dispatcher, Inner};
-use crate::agent::descriptor::{Feature, Sharing};
+use crate::agent::descriptor::{Choice, Feature, Sharing};
 use crate::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
 use crate::event::Lane;
 use crate::workspace::{BindingsError, LaneSettings, is_plain_model};
@@ -15,6 +16,8 @@ use crate::workspace::{BindingsError, LaneSettings, is_plain_model};
 /// Something that is chosen for a lane and its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
+    /// Who answers.
+    Backend,
     /// Which model answers.
     Model,
     /// How much it thinks.
@@ -26,8 +29,24 @@ pub enum Setting {
 }
 
 impl Setting {
-    fn name(self) -> &'static str {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [Self::Backend, Self::Model, Self::Effort, Self::Safety, Self::Mode];
+
+    /// The word for it, for people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
         match self {
+            Self::Backend => "Backend",
+            Self::Model => "Model",
+            Self::Effort => "Thinking",
+            Self::Safety => "Safety",
+            Self::Mode => "Mode",
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Backend => "backend",
             Self::Model => names::MODEL,
             Self::Effort => names::EFFORT,
             Self::Safety => names::SAFETY,
@@ -102,6 +121,13 @@ impl Dispatcher {
     /// When the backend has no such setting or value, the operator does not allow it, or the file cannot be written; in
     /// words for the person who asked.
     pub async fn choose(&self, lane: &Lane, setting: Setting, value: Option<&str>) -> Result<String, String> {
+        if let (Setting::Backend, Some(name)) = (setting, value) {
+            match name {
+                UNSET | "default" => kept(lane, self.inner.parts.workspace.bindings().unset_backend(lane).await)?,
+                name => self.choose_backend(lane, name).await?,
+            }
+            return Ok(format!("backend is {} from now on", self.backend_of(lane).await));
+        }
         let (name, settings) = self.inner.backend_of(lane).await;
         let Some(backend) = self.inner.parts.backends.get(&name) else {
             return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
@@ -109,7 +135,8 @@ impl Dispatcher {
         let descriptor = backend.descriptor();
         let bindings = self.inner.parts.workspace.bindings();
         let now = effective(&self.inner.parts.choices, &settings, &bindings.get(lane, &name).await.settings, descriptor);
-        let desk = Desk { choices: &self.inner.parts.choices, settings: &settings, descriptor, now: &now };
+        let backends = self.inner.offered();
+        let desk = Desk { choices: &self.inner.parts.choices, settings: &settings, descriptor, now: &now, backends: &backends };
         desk.supported(setting)?;
         let Some(value) = value else { return Ok(desk.shown(setting)) };
         let unset = value == UNSET || (value == "default" && setting != Setting::Safety);
@@ -127,6 +154,7 @@ struct Desk<'a> {
     settings: &'a LaneSettings,
     descriptor: &'a Descriptor,
     now: &'a Effective,
+    backends: &'a [Choice],
 }
 
 impl Desk<'_> {
@@ -135,7 +163,7 @@ impl Desk<'_> {
             Setting::Model => (Feature::Model, "choice of models"),
             Setting::Effort => (Feature::Effort, "levels of thinking"),
             Setting::Mode => (Feature::Plan, "mode for planning"),
-            Setting::Safety => return Ok(()),
+            Setting::Safety | Setting::Backend => return Ok(()),
         };
         if self.descriptor.has(feature) { Ok(()) } else { Err(format!("{} has no {what}.", self.descriptor.label())) }
     }
@@ -144,6 +172,7 @@ impl Desk<'_> {
     fn accepted(&self, setting: Setting, value: &str) -> Result<String, String> {
         let refused = |why: String| Err(format!("{why}; there are: {}.", self.offered(setting)));
         match setting {
+            Setting::Backend => Ok(value.to_owned()),
             // Agents know more models than they list.
             Setting::Model if is_plain_model(value) => Ok(value.to_owned()),
             Setting::Model => refused(format!("{value:?} is not the name of a model")),
@@ -167,6 +196,7 @@ impl Desk<'_> {
     fn current(&self, setting: Setting) -> String {
         let chosen = |value: &Option<String>| value.clone().unwrap_or_else(|| "the agent's default".to_owned());
         match setting {
+            Setting::Backend => self.descriptor.name.clone(),
             Setting::Model => chosen(&self.now.model),
             Setting::Effort => chosen(&self.now.effort),
             Setting::Safety => level(self.now.safety).to_owned(),
@@ -176,16 +206,12 @@ impl Desk<'_> {
 
     fn offered(&self, setting: Setting) -> String {
         match setting {
+            Setting::Backend => listed(self.backends),
             Setting::Model if self.descriptor.models.is_empty() => "those the agent knows, by its own names".to_owned(),
             Setting::Model => format!("{} and others the agent knows", listed(&self.descriptor.models)),
             Setting::Effort => listed(&self.descriptor.efforts),
-            Setting::Safety => {
-                let allowed: Vec<String> =
-                    LEVELS.into_iter().filter(|level| *level <= self.now.ceiling).map(|safety| format!("`{}`", level(safety))).collect();
-                allowed.join(", ")
-            }
-            Setting::Mode if planning(self.choices, self.settings) => "`plan`".to_owned(),
-            Setting::Mode => "`build`, `plan`".to_owned(),
+            Setting::Safety => listed(&levels(self.now.ceiling)),
+            Setting::Mode => listed(&modes(planning(self.choices, self.settings))),
         }
     }
 

@@ -8,6 +8,7 @@ use super::questions::{Context, Questions};
 use super::reply::{Reply, Unseen};
 use super::{lock, veil::Veil};
 use crate::agent::{Ask, AskKey, EventKind};
+use crate::figures;
 use crate::fold::Transcript;
 use crate::turn::{Answerer, Audience, Settled};
 
@@ -68,6 +69,7 @@ impl Audience for Follower<'_> {
         let (questions, id) = (Arc::clone(&self.questions), question.id.clone());
         let unseen = Unseen::new(move || {
             if questions.close(&id) {
+                figures::question("unseen");
                 tracing::warn!(question = id, "nobody can see the agent's question; it was dismissed");
             }
         });
@@ -78,11 +80,12 @@ impl Audience for Follower<'_> {
         let Some(id) = self.asked.remove(&ask) else { return };
         // Otherwise somebody was quicker, and it was told.
         if self.questions.close(&id) {
-            let how = match how {
-                Settled::Withdrawn => Settlement::Withdrawn,
-                Settled::Expired => Settlement::Expired,
-                Settled::TurnEnded => Settlement::TurnEnded,
+            let (how, word) = match how {
+                Settled::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
+                Settled::Expired => (Settlement::Expired, "expired"),
+                Settled::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
             };
+            figures::question(word);
             tracing::info!(question = id, ?how, "question closed without an answer");
             self.stage.with(|reply| reply.settled(&id, &how));
         }

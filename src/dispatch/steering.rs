@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::view::Glimpse;
 use super::{Dispatcher, Inner, Refusal, lock};
 use crate::agent::descriptor::Feature;
 use crate::agent::{Part, SteerOutcome};
@@ -18,6 +19,8 @@ pub(super) struct Running {
     pub(super) steers: mpsc::UnboundedSender<Steering>,
     /// None until it is known who answers.
     pub(super) backend: Option<Arc<dyn Backend>>,
+    /// What it is about, for people who look; since its beginning.
+    pub(super) glimpse: Glimpse,
 }
 
 /// What became of a message for a running turn.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use super::cgroup::{self, Cgroup, Home};
 use super::drive::{Listening, drive};
@@ -15,6 +16,7 @@ use super::gateway::{Gateway, MARK, mark_of};
 use super::held::{self, Held};
 use super::start::{Pipes, Refusal, prepare};
 use super::{KILL_LIMIT, table, wait_until};
+use crate::figures;
 use crate::turn::{Launch, LaunchError, Launcher, Process};
 
 /// Batches of lines that wait for a slow reader before the program has to.
@@ -91,6 +93,7 @@ impl Custody {
         if !clean {
             tracing::error!("processes of an earlier gateway do not die; find them by `{MARK}` in their environment");
         }
+        figures::orphans_killed(killed);
         killed
     }
 
@@ -155,7 +158,7 @@ impl Launcher for Custody {
         let listening = Listening::new(&held, pipes).map_err(failed)?;
         let (event_sender, events) = mpsc::channel(BATCHES);
         let (commands, command_receiver) = mpsc::unbounded_channel();
-        tokio::spawn(drive(held, listening, launch, event_sender, command_receiver));
+        tokio::spawn(drive(held, listening, launch, event_sender, command_receiver).in_current_span());
         Ok(Process { events, commands, pid })
     }
 }

@@ -16,6 +16,7 @@ use super::cgroup::Cgroup;
 use super::family::Kin;
 use super::{KILL_LIMIT, family, wait_until};
 use crate::agent::{self, Exit};
+use crate::figures;
 
 /// How long the undertaker waits for what does not die.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -75,7 +76,7 @@ impl Held {
         let signal = match signal {
             agent::Signal::Interrupt => Signal::INT,
             agent::Signal::Terminate => Signal::TERM,
-            agent::Signal::Kill => return run.kill(),
+            agent::Signal::Kill => return self.kill(),
         };
         run.signal(signal);
         run.signal(Signal::CONT);
@@ -84,6 +85,7 @@ impl Held {
     /// Kills what is there now. Quick; [`Held::finish`] makes sure.
     pub(super) fn kill(&self) {
         if let Some(run) = &self.0 {
+            figures::process_killed();
             run.kill();
         }
     }
@@ -103,6 +105,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(run) = self.0.take() {
+            figures::process_killed();
             run.kill();
             bury(run);
         }

@@ -1,4 +1,5 @@
-//! What the agent is told: the system prompt, people's words made inert, and the memory it leaves in its answer.
+//! What the agent is told: the system prompt, people's words made inert,
+//! what other systems send quoted, and the memory it leaves in its answer.
 //!
 //! Pure: reading and writing the files is the workspace's affair.
 
@@ -6,8 +7,10 @@ mod assemble;
 mod document;
 mod memory;
 mod neutral;
+mod payload;
 
 pub use assemble::{Assembled, LIMIT, MemoryAccess, assemble, sections};
 pub use document::{Document, Documents};
 pub use memory::extract_memory;
 pub use neutral::neutralise;
+pub use payload::{Payload, quote_payload, readable_form};

@@ -17,8 +17,9 @@ use super::link::{Report, Request};
 use super::links::{Lease, Links, Wanted};
 use super::{Answerer, Audience, Backend, GuestFailure, Host, Settled};
 use crate::agent::descriptor::Feature;
-use crate::agent::{AskKey, Decision, Failure, Part, StartTurn, SteerOutcome};
+use crate::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn, SteerOutcome};
 use crate::event::Lane;
+use crate::figures;
 
 /// Time a link has, beyond the grace, to end what it was told to give up.
 const CUSTODY: Duration = Duration::from_secs(15);
@@ -89,6 +90,8 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
             failure: None,
             trouble: None,
             over: false,
+            spoke: false,
+            backend: backend.descriptor().name.clone(),
             started,
             budget: started + links.host().query_timeout,
             heard: Instant::now(),
@@ -152,6 +155,9 @@ struct Driver<'a> {
     /// What to say when the turn ends without the guest saying so.
     trouble: Option<Failure>,
     over: bool,
+    /// The agent has said something.
+    spoke: bool,
+    backend: String,
     started: Instant,
     /// When the turn has used its time up.
     budget: Instant,
@@ -170,6 +176,9 @@ impl Driver<'_> {
         match report {
             Some(Report::Event(event)) => {
                 self.heard = Instant::now();
+                if matches!(event, EventKind::Text(_)) && !std::mem::replace(&mut self.spoke, true) {
+                    figures::first_text(&self.backend, self.started.elapsed());
+                }
                 let event = self.guard.event(event);
                 self.audience.event(&event, self.guard.transcript());
                 self.count_rounds();
@@ -181,7 +190,7 @@ impl Driver<'_> {
             Some(Report::Ask(ask)) => {
                 self.standing.get_or_insert_with(Instant::now);
                 self.asks.insert(ask.ask, Instant::now() + self.host.ask_timeout);
-                tracing::info!(ask = ask.ask, title = ask.title.escape_debug().to_string(), "the agent asks");
+                tracing::debug!(ask = ask.ask, title = ask.title.escape_debug().to_string(), "the agent asks");
                 self.audience.ask(&ask, Answerer::new(ask.ask, self.decide.clone()));
             }
             Some(Report::Withdrawn(ask)) => self.settle(ask, Settled::Withdrawn),

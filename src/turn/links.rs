@@ -12,11 +12,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::link::{Begin, Link, Parts, Report, Request, Unasked};
+use super::link::{Begin, Link, Parts, Query, Report, Request, Told, Unasked};
 use super::recording::{FORMAT, Header, Recorder};
 use super::{Backend, Host, Launcher};
 use crate::agent::descriptor::Sharing;
-use crate::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
+use crate::agent::{Descriptor, QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
 use crate::event::Lane;
 
 /// Longest wait for a link that leaves before its session is opened on another: its whole way out and some.
@@ -202,17 +202,44 @@ impl Links {
                 (self.open(&id, backend), true)
             }
         };
-        let (told, answer) = oneshot::channel();
-        link.ask(Request::Query(kind, told));
-        let answer = timeout(patience, answer).await;
+        let told = ask(&link, None, kind, patience, descriptor).await;
         if temporary {
             link.ask(Request::Retire);
         }
-        match answer {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => Err(format!("the agent of backend `{}` ended without an answer", descriptor.name)),
-            Err(_) => Err(format!("the agent of backend `{}` gave no answer within {} s", descriptor.name, patience.as_secs())),
+        told.map(|told| told.result)
+    }
+
+    /// Asks for something to be done with the session that a lane has open; nothing is opened for it. Returns the answer, and
+    /// the agent's id of the session where that became another one; none when the session is not open.
+    ///
+    /// # Errors
+    /// In words for the operator: no answer came in time.
+    pub async fn query_session(
+        &self,
+        lane: &Lane,
+        backend: &Arc<dyn Backend>,
+        native: &str,
+        kind: QueryKind,
+        patience: Duration,
+    ) -> Result<Option<(QueryResult, Option<String>)>, String> {
+        let descriptor = backend.descriptor();
+        let key = match descriptor.sharing {
+            Sharing::Turn => return Ok(None),
+            Sharing::Session => Key(descriptor.name.clone(), Some(lane.clone())),
+            Sharing::Link => Key(descriptor.name.clone(), None),
+        };
+        let open = self.kept().get(&key).filter(|kept| kept.link.is_open()).and_then(|kept| {
+            let seat = kept.seats.get(lane).filter(|seat| seat.native.as_deref() == Some(native))?;
+            Some((kept.link.clone(), seat.session))
+        });
+        let Some((link, session)) = open else { return Ok(None) };
+        let told = ask(&link, Some(session), kind, patience, descriptor).await?;
+        if let Some(native) = &told.native
+            && let Some(seat) = self.kept().get_mut(&key).and_then(|kept| kept.seats.get_mut(lane)).filter(|seat| seat.session == session)
+        {
+            seat.native = Some(native.clone());
         }
+        Ok(Some((told.result, told.native)))
     }
 
     /// Open links, for people who look.
@@ -248,6 +275,22 @@ impl Links {
 
     fn kept(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn ask(
+    link: &Link,
+    session: Option<SessionKey>,
+    kind: QueryKind,
+    patience: Duration,
+    descriptor: &Descriptor,
+) -> Result<Told, String> {
+    let (told, answer) = oneshot::channel();
+    link.ask(Request::Query(Query { session, kind, told }));
+    match timeout(patience, answer).await {
+        Ok(Ok(told)) => Ok(told),
+        Ok(Err(_)) => Err(format!("the agent of backend `{}` ended without an answer", descriptor.name)),
+        Err(_) => Err(format!("the agent of backend `{}` gave no answer within {} s", descriptor.name, patience.as_secs())),
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Action, Input, TimedInput};
+use crate::figures;
 use crate::redact::Redactor;
 
 /// Version of the format; a reader refuses a higher one.
@@ -212,6 +213,7 @@ impl Recording {
         }
         let size = self.send(line).unwrap_or_else(|size| {
             self.lost += 1;
+            figures::recording_dropped(size as u64);
             size
         });
         self.bytes += size as u64;

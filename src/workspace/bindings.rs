@@ -67,7 +67,7 @@ pub struct Binding {
     pub session: Option<SessionId>,
     /// What was chosen for this lane and backend, by name.
     pub settings: BTreeMap<String, String>,
-    /// Counts the lane's resets since the program began; see [`Bindings::set_session_if`].
+    /// Counts the lane's resets and resumed sessions since the program began; see [`Bindings::set_session_if`].
     pub epoch: u64,
 }
 
@@ -136,7 +136,7 @@ impl Bindings {
         self.change(lane, backend, move |_, item| item.session = session).await
     }
 
-    /// Binds a lane and backend to a session unless the lane was reset since its epoch was `epoch`, so that a turn
+    /// Binds a lane and backend to a session unless the lane was reset, or took up another session, since its epoch was `epoch`, so that a turn
     /// that began before a reset does not undo it. Returns whether it did.
     ///
     /// # Errors
@@ -179,6 +179,54 @@ impl Bindings {
             for item in state.ledger.entries.values_mut().filter(|item| item.lane == lane) {
                 item.current = item.backend == backend;
             }
+        })
+        .await
+    }
+
+    /// Takes the choice of a backend back, so that the operator's answers. Sessions and settings stay.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn unset_backend(&self, lane: &Lane) -> Result<(), BindingsError> {
+        let lane = lane.clone();
+        self.write(move |state| state.ledger.entries.values_mut().filter(|item| item.lane == lane).for_each(|item| item.current = false))
+            .await
+    }
+
+    /// Binds a lane and backend to a session that a person chose, and with it one setting of that session's. A turn that runs
+    /// will not undo it.
+    ///
+    /// # Errors
+    /// [`BindingsError`].
+    pub async fn resume(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        session: SessionId,
+        (name, value): (&str, Option<String>),
+    ) -> Result<(), BindingsError> {
+        if !is_setting(name) {
+            return Err(BindingsError::InvalidSetting(name.to_owned()));
+        }
+        let (lane, backend, name) = (lane.clone(), backend.to_owned(), name.to_owned());
+        self.write(move |state| {
+            *state.epochs.entry(lane.clone()).or_default() += 1;
+            let item = state.ledger.entries.entry((lane.clone(), backend.clone())).or_insert_with(|| Item::new(&lane, &backend));
+            item.session = Some(session);
+            match value {
+                Some(value) => drop(item.settings.insert(name, value)),
+                None => drop(item.settings.remove(&name)),
+            }
+        })
+        .await
+    }
+
+    /// The sessions that other lanes have with a backend.
+    pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
+        let (lane, backend) = (lane.clone(), backend.to_owned());
+        self.look(move |state| {
+            let others = state.ledger.entries.values().filter(|item| item.lane != lane && item.backend == backend);
+            others.filter_map(|item| item.session.clone()).collect()
         })
         .await
     }

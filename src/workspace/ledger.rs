@@ -5,6 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::FileError;
@@ -121,6 +124,30 @@ impl<E: Entry> Ledger<E> {
         Ok(())
     }
 
+    /// Adds new entries at the end and returns when they are on disk, which costs far less than [`Ledger::save`] where
+    /// there are many. After an error they are not known.
+    pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
+        let failed = |source| FileError::new("write", &self.path, source);
+        let text: String = entries.iter().map(|entry| format!("- {}\n", entry.write())).collect();
+        if self.stamp.is_none() {
+            let whole = format!("{}{text}", self.heading);
+            self.stamp = Some(replace(&self.path, whole.as_bytes()).map_err(failed)?);
+            self.parse(&whole);
+            return Ok(());
+        }
+        self.stamp = Some(append(&self.path, &text).map_err(failed)?);
+        for entry in entries {
+            self.lines.push(Line::Entry(entry.key()));
+            self.entries.insert(entry.key(), entry);
+        }
+        Ok(())
+    }
+
+    /// Lines of the file.
+    pub(super) fn length(&self) -> usize {
+        self.lines.len()
+    }
+
     fn parse(&mut self, text: &str) {
         self.lines.clear();
         self.entries.clear();
@@ -147,6 +174,20 @@ impl<E: Entry> Ledger<E> {
             self.lines.push(Line::Kept(line.to_owned()));
         }
     }
+}
+
+/// Adds text to a file that is there, on a line of its own even behind a torn one.
+fn append(path: &Path, text: &str) -> std::io::Result<Stamp> {
+    let mut file = OpenOptions::new().read(true).append(true).open(path)?;
+    let mut last = [b'\n'];
+    let size = file.metadata()?.len();
+    if size > 0 {
+        file.read_exact_at(&mut last, size - 1)?;
+    }
+    let torn = if last == [b'\n'] { "" } else { "\n" };
+    file.write_all(format!("{torn}{text}").as_bytes())?;
+    file.sync_data()?;
+    Ok(Stamp::of(&file.metadata()?))
 }
 
 /// Reads a list item that begins with a code span; none: it is something else.

@@ -6,9 +6,11 @@
 
 mod bindings;
 mod channels;
+mod deliveries;
 mod discord_notes;
 mod followed;
 mod fresh;
+mod history;
 mod journal;
 mod ledger;
 mod lock;
@@ -16,16 +18,20 @@ mod memory;
 mod profiles;
 mod replace;
 mod sections;
+mod webhooks;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
+pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
+pub use history::{History, Past};
 pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
 use crate::prompt::{Document, Documents};
@@ -56,6 +62,7 @@ impl FileError {
 pub struct Workspace {
     inner: Arc<Inner>,
     bindings: Bindings,
+    history: History,
     notes: DiscordNotes,
 }
 
@@ -84,10 +91,11 @@ impl Workspace {
             std::fs::create_dir_all(&state).map_err(|source| FileError::new("make the folder", &state, source))?;
             memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
+            let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let channels = Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse));
             let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default(), channels };
-            Ok(Self { inner: Arc::new(inner), bindings, notes })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes })
         })
         .await
     }
@@ -110,6 +118,12 @@ impl Workspace {
         &self.bindings
     }
 
+    /// Which conversations every channel had.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
     /// How far every Discord channel was read, and where questions wait.
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
@@ -130,6 +144,15 @@ impl Workspace {
     /// [`Held`] by whom, or that the file cannot be locked.
     pub fn lock(&self) -> Result<Lock, Held> {
         Lock::take(&self.inner.folder.join("state/gateway.lock"))
+    }
+
+    /// Which deliveries of webhooks were taken; read once, by the one who takes them.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be read.
+    pub async fn deliveries(&self) -> Result<Deliveries, FileError> {
+        let path = self.inner.folder.join("state").join("webhooks.md");
+        blocking(move || Deliveries::open(&path, jiff::Timestamp::now().as_millisecond())).await
     }
 
     /// What the operator wrote about channels and projects, read again when it changed.

@@ -1,7 +1,7 @@
 //! Markdown that operators write by hand: `## title` begins a section, `- key: value` is an entry of it.
 //!
 //! Everything else is for people and passed over: what stands before the first section, paragraphs, indented lines,
-//! fenced code and comments.
+//! fenced code and comments. Files whose sections end in a text of their own find it in [`Section::prose`].
 
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,23 @@ pub(super) struct Section {
     /// Where it begins, from 1.
     pub line: usize,
     pub entries: Vec<Entry>,
+    /// Everything from the first line on that is neither blank nor an entry, without comments; bullets among it count as
+    /// entries too.
+    pub prose: String,
+    /// Where that begins, from 1; none: there is nothing of the kind.
+    pub prose_line: Option<usize>,
+}
+
+impl Section {
+    /// Begins or continues the prose.
+    fn say(&mut self, number: usize, line: &str) {
+        if self.prose_line.is_none() && line.trim().is_empty() {
+            return;
+        }
+        self.prose_line.get_or_insert(number);
+        self.prose.push_str(line.trim_end());
+        self.prose.push('\n');
+    }
 }
 
 /// `- key: value`.
@@ -47,18 +64,29 @@ pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
                 Some(open) if open == mark => fence = None,
                 _ => {}
             }
+            if let Some(section) = sections.last_mut().filter(|_| !comment) {
+                section.say(number, line);
+            }
             continue;
         }
         if fence.is_some() {
+            if let Some(section) = sections.last_mut() {
+                section.say(number, line);
+            }
             continue;
         }
         let line = uncommented(line, &mut comment);
         if let Some(title) = line.strip_prefix("## ") {
-            sections.push(Section { title: title.replace('`', "").trim().to_owned(), line: number, entries: Vec::new() });
+            let title = title.replace('`', "").trim().to_owned();
+            sections.push(Section { title, line: number, entries: Vec::new(), prose: String::new(), prose_line: None });
             continue;
         }
         let Some(section) = sections.last_mut() else { continue };
-        let Some(item) = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet)) else { continue };
+        let item = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet));
+        if section.prose_line.is_some() || item.is_none() {
+            section.say(number, &line);
+        }
+        let Some(item) = item else { continue };
         match item.split_once(':') {
             Some((key, value)) if value.trim().is_empty() && !key.trim().is_empty() => {}
             Some((key, value)) if !key.trim().is_empty() => {
@@ -124,5 +152,14 @@ A paragraph: with a colon.
         assert_eq!(keys, [("key-one", "a b", 5), ("list-of", "`a`, b,, `c d`", 7)]);
         assert_eq!(found[0].entries[1].list().collect::<Vec<_>>(), ["a", "b", "c d"]);
         assert_eq!(strange, [(16, "\"strange\" is not `key: value`".to_owned())]);
+    }
+
+    #[test]
+    fn prose_is_all_from_the_first_line_that_is_no_entry() {
+        let text =
+            "## One\n\n- key: value\n\n\nDo this: <!-- hidden -->\n\n- look: here\n```\n## not a section\n```\n\n## Two\n- key: value\n";
+        let (found, _) = sections(text);
+        assert_eq!(found[0].prose.trim_end(), "Do this:\n\n- look: here\n```\n## not a section\n```");
+        assert_eq!((found[0].prose_line, found[1].prose_line, found[1].prose.as_str()), (Some(6), None, ""));
     }
 }

@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use aetheel::agent::descriptor::Choice;
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
-use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Posted, Seen, StartError, Windows};
-use aetheel::dispatch::{Accepted, AgainRefusal, Answer, AnswerRefusal, OpenQuestion, Outlet, Person, Reply, Settlement, Traces, Unseen};
+use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Panel, Posted, Seen, StartError, Windows};
+use aetheel::dispatch::{
+    Accepted, AgainRefusal, Answer, AnswerRefusal, Conversations, OpenQuestion, Outlet, Person, QueueView, Reply, Setting, Settlement,
+    Traces, Unseen, View,
+};
 use aetheel::event::{Event, Lane, NewEvent};
 use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
+
+use tokio::sync::watch;
 
 use crate::support::discord::{LIMIT, LocalDiscord, TOKEN};
 
@@ -38,6 +44,18 @@ pub struct Office {
     pub steered: Mutex<Vec<NewEvent>>,
     /// Open questions on disk.
     pub book: Mutex<Vec<Posted>>,
+    /// What the panel shows.
+    pub view: Mutex<View>,
+    /// What can be taken up again.
+    pub conversations: Mutex<Conversations>,
+    /// What was chosen for which channel.
+    pub chosen: Mutex<Vec<(u64, Setting, String)>>,
+    /// Sessions that were taken up again.
+    pub resumed: Mutex<Vec<String>>,
+    /// What every choice is refused with.
+    pub refused_choice: Mutex<Option<String>>,
+    /// What the panel does takes until this is taken back.
+    pub held: watch::Sender<bool>,
     blocked: Mutex<bool>,
     unblocked: Condvar,
 }
@@ -45,6 +63,10 @@ pub struct Office {
 impl Office {
     pub fn prompts(&self) -> Vec<String> {
         self.events.lock().unwrap().iter().map(|event| event.prompt.clone()).collect()
+    }
+
+    async fn free(&self) {
+        let _ = self.held.subscribe().wait_for(|held| !held).await;
     }
 
     /// Every `submit` waits until this is taken back.
@@ -97,6 +119,55 @@ impl Intake for Office {
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
         self.resets.lock().unwrap().push(lane.clone());
         Ok(true)
+    }
+}
+
+#[async_trait::async_trait]
+impl Panel for Office {
+    async fn view(&self, _: &Asker) -> View {
+        self.free().await;
+        self.view.lock().unwrap().clone()
+    }
+
+    async fn queue(&self, _: &Asker) -> QueueView {
+        self.view.lock().unwrap().queue.clone()
+    }
+
+    async fn choose(&self, asker: &Asker, setting: Setting, value: Option<&str>) -> Result<String, String> {
+        self.free().await;
+        let word = setting.title().to_lowercase();
+        let Some(value) = value else { return Ok(format!("{word} is what it is")) };
+        if let Some(why) = self.refused_choice.lock().unwrap().clone() {
+            return Err(why);
+        }
+        self.chosen.lock().unwrap().push((asker.channel, setting, value.to_owned()));
+        if let Some(knob) = self.view.lock().unwrap().knobs.iter_mut().find(|knob| knob.setting == setting) {
+            (knob.chosen, knob.current) = (value != "unset", Some(value.to_owned()).filter(|value| value != "unset"));
+        }
+        Ok(format!("{word} is {value} from now on"))
+    }
+
+    async fn models(&self, asker: &Asker, _: Duration) -> Vec<Choice> {
+        let knobs = self.view(asker).await.knobs.into_iter();
+        knobs.filter(|knob| knob.setting == Setting::Model).flat_map(|knob| knob.choices).collect()
+    }
+
+    async fn conversations(&self, _: &Asker, _: Duration) -> Conversations {
+        self.conversations.lock().unwrap().clone()
+    }
+
+    async fn resume(&self, _: &Asker, id: &str) -> Result<String, String> {
+        self.resumed.lock().unwrap().push(id.to_owned());
+        Ok(format!("{id} goes on"))
+    }
+
+    async fn compact(&self, _: &Asker) -> Result<String, String> {
+        self.free().await;
+        Ok("The conversation is shortened".to_owned())
+    }
+
+    async fn ping(&self, _: &Asker, name: Option<&str>) -> Result<String, String> {
+        Ok(format!("{} is ready", name.unwrap_or("demo")))
     }
 }
 
@@ -160,6 +231,7 @@ pub fn desk(office: &Arc<Office>) -> Desk {
     Desk {
         intake: Arc::clone(office) as _,
         gate: Arc::clone(office) as _,
+        panel: Arc::clone(office) as _,
         seen: Arc::clone(office) as _,
         questions: Arc::clone(office) as _,
     }

@@ -5,5 +5,7 @@ mod health;
 mod hostile;
 mod kept;
 mod order;
+mod sessions;
 mod steering;
 mod turns;
+mod view;

@@ -34,7 +34,7 @@ async fn a_failure_is_one_short_line_with_kind_and_id_and_the_id_names_a_recordi
         assert_eq!(told.content, format!("I begin, and then\n⚠️ {sentence} ({kind}, {id})"));
         let ending = ending(&local, &installation, id).await;
         assert!(ending.starts_with("agent-failure: "), "{ending}");
-        let logged = bot.logs_where("the turn's failure", |line| line["message"] == "turn failed" && line["span"]["turn"] == id).await;
+        let logged = bot.logs_where("the turn's failure", |line| line["message"] == "turn failed" && line["turn"] == id).await;
         let detail = logged["detail"].as_str().unwrap();
         assert!(detail.contains("as asked") || detail.contains("on request"), "the operator learns more: {logged}");
     }

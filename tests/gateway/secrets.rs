@@ -30,7 +30,7 @@ async fn nothing_shows_them(log_level: &str) {
     local.mention(CHANNEL, ANN, &format!("remember {KEY}"));
     local.wait_for_message(CHANNEL, |text| text == "Noted.").await;
     local.mention(CHANNEL, ANN, &format!("tool {TOKEN}"));
-    bot.logs_where("the third turn's end", |line| line["message"] == "turn ended" && line["span"]["event"] == 3).await;
+    bot.logs_where("the third turn's end", |line| line["message"] == "turn ended" && line["event"] == 3).await;
     local.mention(CHANNEL, ANN, "hang");
     let agents = local.wait_for("the agent", |_| Some(bot.agents()).filter(|agents| !agents.is_empty())).await;
     for agent in agents {

@@ -5,8 +5,9 @@
 use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{
-    Action, AgentEvent, Ask, AskKind, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Outcome, Part, QueryAnswer,
-    QueryKind, QueryResult, SessionReady, Spawn, SteerOutcome, Steered, Text, TimedInput, TurnDone, TurnRef, Write,
+    Action, AgentEvent, Ask, AskKind, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Model, Outcome, Part,
+    Query, QueryAnswer, QueryKind, QueryResult, SessionInfo, SessionReady, Spawn, SteerOutcome, Steered, Text, TimedInput, TurnDone,
+    TurnRef, Write,
 };
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, ProcessCommand};
 use async_trait::async_trait;
@@ -21,6 +22,10 @@ pub struct Memory {
     sessions: Vec<u32>,
     turns: Vec<(u32, u32)>,
     pub generation: u32,
+    /// Where its last turn was.
+    cwd: String,
+    /// Questions beside turns.
+    asked: u32,
 }
 
 /// One generation of the backend.
@@ -34,7 +39,7 @@ pub struct LastingBackend {
 impl LastingBackend {
     pub fn new(sharing: &str, generation: u32) -> Self {
         let json = format!(
-            r#"{{"name":"lasting","version":"{generation}","sharing":"{sharing}","features":["resume","steer"],"programs":[{{"name":"agent"}}]}}"#
+            r#"{{"name":"lasting","version":"{generation}","sharing":"{sharing}","features":["resume","steer","model","models","sessions","compact"],"programs":[{{"name":"agent"}}]}}"#
         );
         let descriptor = Descriptor::parse(&json).unwrap();
         Self { descriptor, generation: Generation { number: generation, digest: generation.to_string().repeat(64) }, loads: true }
@@ -110,6 +115,7 @@ impl Memory {
         match input {
             Input::Command(Command::StartTurn(start)) => {
                 let mut out = Vec::new();
+                self.cwd.clone_from(&start.cwd);
                 if self.proc.is_none() {
                     self.procs += 1;
                     self.proc = Some(self.procs);
@@ -143,14 +149,7 @@ impl Memory {
                 let told = Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::Injected });
                 vec![self.say(&format!("steer {} {text}", steer.turn)), told]
             }
-            Input::Command(Command::Query(query)) => {
-                assert_eq!(query.kind, QueryKind::Health);
-                let well = match self.proc {
-                    Some(_) => "it runs",
-                    None => "it does not run yet",
-                };
-                vec![Action::QueryAnswer(QueryAnswer { query: query.query, answer: QueryResult::Health(well.to_owned()) })]
-            }
+            Input::Command(Command::Query(query)) => self.query(&query),
             Input::Command(Command::Shutdown) if self.proc.is_some() => vec![self.say("bye")],
             Input::Line(line) => self.line(&line.text),
             Input::Exited(_) => {
@@ -160,6 +159,40 @@ impl Memory {
             }
             _ => vec![],
         }
+    }
+
+    fn query(&mut self, query: &Query) -> Vec<Action> {
+        self.asked += 1;
+        let answer = match &query.kind {
+            QueryKind::Health if self.proc.is_some() => QueryResult::Health("it runs".to_owned()),
+            QueryKind::Health => QueryResult::Health("it does not run yet".to_owned()),
+            // The label tells how often it was asked.
+            QueryKind::Models => {
+                let model = |id: &str| Model { id: id.to_owned(), label: format!("asked {}", self.asked), efforts: vec![] };
+                QueryResult::Models(vec![model("m-1"), model("--evil")])
+            }
+            QueryKind::Sessions => {
+                let session = |id: &str, title: &str, cwd: &str| SessionInfo {
+                    native_id: id.to_owned(),
+                    title: Some(title.to_owned()),
+                    cwd: Some(cwd.to_owned()),
+                    updated: Some("2026-08-06T12:00:00Z".to_owned()),
+                };
+                let own = self.sessions.iter().map(|key| session(&format!("n-{key}"), "of the gateway", &self.cwd));
+                let foreign =
+                    [session("t-1", "At the terminal\n", &self.cwd), session("t-2", "far", "/far"), session("--evil", "", &self.cwd)];
+                QueryResult::Sessions(own.chain(foreign).collect())
+            }
+            QueryKind::Compact => {
+                let session = query.session.expect("of a session");
+                assert!(self.sessions.contains(&session), "{session} is not open");
+                let ready = SessionReady { session, native_id: format!("short-{session}"), model: None, title: None };
+                let answer = Action::QueryAnswer(QueryAnswer { query: query.query, answer: QueryResult::Done });
+                return vec![Action::SessionReady(ready), answer];
+            }
+            other => panic!("asked {other:?}"),
+        };
+        vec![Action::QueryAnswer(QueryAnswer { query: query.query, answer })]
     }
 
     fn line(&mut self, line: &str) -> Vec<Action> {

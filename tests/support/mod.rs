@@ -1,5 +1,6 @@
 //! What several test modules use.
 
+pub mod caller;
 pub mod discord;
 pub mod guests;
 pub mod lasting;

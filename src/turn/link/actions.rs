@@ -51,8 +51,7 @@ impl Task {
     pub(super) fn fail(&mut self, failure: GuestFailure) {
         let kind = failure.kind();
         let turns: Vec<&str> = self.turns.values().map(|open| open.id.as_str()).collect();
-        let generation = self.parts.backend.generation();
-        tracing::warn!(link = self.parts.id, ?turns, backend = self.name(), %generation, kind, %failure, "backend failed; its link ends");
+        tracing::warn!(?turns, kind, %failure, "backend failed; its link ends");
         self.recording.host(What::Host(failure.to_string()));
         self.guest = None;
         self.failure = Some(failure);
@@ -88,7 +87,11 @@ impl Task {
             }
             Action::SessionReady(ready) => match self.turns.values().find(|open| open.turn.session == ready.session) {
                 Some(open) => drop(open.reports.send(Report::Session(ready))),
-                None => self.dropped("session-ready", "its session has no open turn"),
+                // Shortened, some agents go on under another id.
+                None => match self.queries.values_mut().find(|pending| pending.session == Some(ready.session)) {
+                    Some(pending) => pending.native = Some(ready.native_id),
+                    None => self.dropped("session-ready", "its session has no open turn"),
+                },
             },
             Action::Event(event) => self.report(TurnRef { session: event.session, turn: event.turn }, "event", Report::Event(event.kind)),
             Action::Ask(ask) => {
@@ -121,8 +124,8 @@ impl Task {
                 }
             }
             Action::QueryAnswer(answer) => {
-                if let Some(told) = self.queries.remove(&answer.query) {
-                    let _ = told.send(answer.answer);
+                if let Some(pending) = self.queries.remove(&answer.query) {
+                    pending.answered(answer.answer);
                 }
             }
             Action::TurnBegun(turn) if turn.turn >= UNASKED && self.sessions.contains_key(&turn.session) => {
@@ -157,7 +160,7 @@ impl Task {
         let Some((session, transcript)) = self.unasked.remove(&done.turn) else { return };
         let text = done.text.unwrap_or_else(|| transcript.text());
         let Some(seat) = self.sessions.get(&session).filter(|_| !text.trim().is_empty()) else { return };
-        tracing::info!(link = self.parts.id, backend = self.name(), lane = %seat.lane, "the agent had something to say by itself");
+        tracing::info!(lane = %seat.lane, "the agent had something to say by itself");
         let backend = self.parts.backend.descriptor().label().to_owned();
         let unasked = Unasked { lane: seat.lane.clone(), backend, text, usage: done.usage.or(transcript.usage()) };
         // Fails when the gateway is going away.

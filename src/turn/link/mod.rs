@@ -8,6 +8,7 @@ mod actions;
 mod closing;
 mod files;
 mod http;
+mod mark;
 mod processes;
 mod sse;
 mod task;
@@ -36,12 +37,27 @@ pub(super) enum Request {
     Steer(TurnRef, Vec<Part>, oneshot::Sender<SteerOutcome>),
     /// Nobody follows the turn any more; how it ended.
     End(TurnRef, String),
-    Query(QueryKind, oneshot::Sender<QueryResult>),
+    Query(Query),
     CloseSession(SessionKey),
     /// Take over a newer generation, between turns; false: it cannot.
     Renew(Arc<dyn Backend>, oneshot::Sender<bool>),
     /// Leave as soon as no turn is open.
     Retire,
+}
+
+/// A question beside the turns.
+pub(super) struct Query {
+    /// The session it is about.
+    pub(super) session: Option<SessionKey>,
+    pub(super) kind: QueryKind,
+    pub(super) told: oneshot::Sender<Told>,
+}
+
+/// What came of a question.
+pub(super) struct Told {
+    pub(super) result: QueryResult,
+    /// What the session it was about is called from now on, where that changed.
+    pub(super) native: Option<String>,
 }
 
 /// A turn for a link.

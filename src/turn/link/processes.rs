@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use super::Report;
 use super::task::{Happening, Task};
 use crate::agent::{BasicAuth, Exit, Exited, Failure, FailureKind, Input, Line, Safety, Spawn, SpawnFailed, Spawned, TimedInput, Value};
+use crate::figures;
 use crate::plain::with_causes;
 use crate::turn::recording::What;
 use crate::turn::{Launch, LaunchError, Process, ProcessCommand, ProcessEvent, plan};
@@ -37,7 +38,7 @@ impl Task {
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
             Err(failure) => {
-                tracing::warn!(link = self.parts.id, backend = self.name(), reason = failure.message, "agent not started");
+                tracing::warn!(reason = failure.message, "agent not started");
                 let not_found = failure.kind == FailureKind::NotFound;
                 self.input(Input::SpawnFailed(SpawnFailed { proc, message: failure.message.clone(), not_found }));
                 self.tell_turns(|| Report::Trouble(failure.clone()));
@@ -123,6 +124,7 @@ impl Task {
             match event {
                 ProcessEvent::Lines(lines) => {
                     let at_ms = self.recording.now();
+                    figures::lines_truncated(self.name(), lines.iter().filter(|line| line.truncated).count() as u64);
                     heard += lines.iter().map(|line| line.text.len() as u64 + 1).sum::<u64>();
                     self.inputs.extend(lines.into_iter().map(|line| TimedInput {
                         at_ms,
@@ -150,7 +152,7 @@ impl Task {
     pub(super) fn exited(&mut self, proc: u32, how: Exit, stderr_tail: String) {
         self.processes.remove(&proc);
         if how != Exit::Code(0) && self.turns.is_empty() {
-            tracing::info!(link = self.parts.id, backend = self.name(), ?how, "agent exited badly outside a turn");
+            tracing::info!(?how, "agent exited badly outside a turn");
         }
         let failure = Failure { kind: FailureKind::Crashed, message: last_words(&stderr_tail, how), retry_after_ms: None };
         self.tell_turns(|| Report::Trouble(failure.clone()));

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
+use tracing::{Instrument as _, Span};
 
 use super::closing::Leaving;
 use super::files::{Files, Secrets};
 use super::processes::{Running, next_event};
-use super::{Begin, Parts, Report, Request, State};
+use super::{Begin, Parts, Report, Request, State, Told};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, DeliveryWish, Exit, Input, Level, ProcKey, Query, QueryKind, QueryResult, Safety, SessionKey, Steer,
-    SteerOutcome, TimedInput, TurnKey, TurnRef,
+    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, QueryResult, Safety, SessionKey, Steer, SteerOutcome, TimedInput,
+    TurnKey, TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
@@ -38,7 +39,8 @@ pub(super) struct Task {
     pub(super) inputs: Vec<TimedInput>,
     /// Calls since anything was waited for.
     pub(super) unwaited: u32,
-    /// Bytes of actions, and of the agent's output, since the last turn began.
+    /// Since the last turn began: lines of the guest for the log, bytes of actions, bytes of the agent's output.
+    pub(super) remarks: u32,
     pub(super) said: u64,
     output: u64,
     pub(super) turns: BTreeMap<TurnKey, Open>,
@@ -47,7 +49,7 @@ pub(super) struct Task {
     pub(super) sessions: HashMap<SessionKey, Seat>,
     pub(super) asks: BTreeMap<AskKey, TurnKey>,
     pub(super) steers: HashMap<u32, oneshot::Sender<SteerOutcome>>,
-    pub(super) queries: HashMap<u32, oneshot::Sender<QueryResult>>,
+    pub(super) queries: HashMap<u32, Pending>,
     keys: u32,
     pub(super) processes: BTreeMap<ProcKey, Running>,
     pub(super) spawns: u32,
@@ -64,6 +66,8 @@ pub(super) struct Task {
     pub(super) idle_until: Option<Instant>,
     /// A turn must end: without a process, nothing is waited for.
     pub(super) interrupted: bool,
+    /// What its lines of the log are marked with.
+    pub(super) span: Span,
 }
 
 /// An open turn.
@@ -71,9 +75,26 @@ pub(super) struct Open {
     pub(super) turn: TurnRef,
     /// Correlation id.
     pub(super) id: String,
+    pub(super) event: u64,
     pub(super) reports: mpsc::UnboundedSender<Report>,
     /// The guest has ended it.
     pub(super) done: bool,
+}
+
+/// A question beside the turns that has no answer yet.
+pub(super) struct Pending {
+    /// The session it is about.
+    pub(super) session: Option<SessionKey>,
+    /// The agent's new id of that session.
+    pub(super) native: Option<String>,
+    told: oneshot::Sender<Told>,
+}
+
+impl Pending {
+    pub(super) fn answered(self, result: QueryResult) {
+        // Whoever asked may have given up.
+        let _ = self.told.send(Told { result, native: self.native });
+    }
 }
 
 /// What is known of a session.
@@ -107,6 +128,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         failure,
         inputs: Vec::new(),
         unwaited: 0,
+        remarks: 0,
         said: 0,
         output: 0,
         turns: BTreeMap::new(),
@@ -130,13 +152,17 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         doomed: None,
         idle_until: None,
         interrupted: false,
+        span: Span::none(),
     };
+    task.mark();
     // A link is opened for something, which is on its way.
     if let Some(first) = asked.recv().await {
-        task.asked(first).await;
+        let span = task.span.clone();
+        task.asked(first).instrument(span).await;
         task.run(&mut asked, &mut came).await;
     }
-    task.finish(&mut asked).await;
+    let span = task.span.clone();
+    task.finish(&mut asked).instrument(span).await;
     // Only now is nothing of it left.
     Task::turn_away(&mut asked);
 }
@@ -145,43 +171,52 @@ impl Task {
     async fn run(&mut self, asked: &mut mpsc::UnboundedReceiver<Request>, came: &mut mpsc::Receiver<Input>) {
         let mut reachable = true;
         loop {
-            if !self.inputs.is_empty() && self.guest.is_some() {
-                self.tell().await;
-                continue;
-            }
-            if self.is_over() {
+            let span = self.span.clone();
+            if !self.step(&mut reachable, asked, came).instrument(span).await {
                 return;
             }
-            let deadline = self.deadline();
-            self.unwaited = 0;
-            let happening = tokio::select! {
-                happening = next_event(&mut self.processes) => happening,
-                request = asked.recv(), if reachable => Happening::Asked(request),
-                Some(input) = came.recv() => Happening::Net(input),
-                () = sleep_until(deadline) => Happening::Clock,
-            };
-            match happening {
-                Happening::Process(proc, Some(event)) => self.process_event(proc, event),
-                Happening::Process(proc, None) => self.exited(proc, Exit::Unknown, String::new()),
-                Happening::Asked(Some(request)) => self.asked(request).await,
-                // Nobody can reach it any more: it leaves in order.
-                Happening::Asked(None) => {
-                    reachable = false;
-                    self.retire();
-                }
-                Happening::Net(input) => {
-                    self.net_input(input);
-                    while self.inputs.len() < BATCH
-                        && let Ok(more) = came.try_recv()
-                    {
-                        self.net_input(more);
-                    }
-                }
-                Happening::Clock => self.clock(),
-            }
-            // The net tasks report by the inbox; their own ends are of no interest.
-            while self.net.try_join_next().is_some() {}
         }
+    }
+
+    /// Does one thing after waiting for it; false when nothing can happen any more.
+    async fn step(&mut self, reachable: &mut bool, asked: &mut mpsc::UnboundedReceiver<Request>, came: &mut mpsc::Receiver<Input>) -> bool {
+        if !self.inputs.is_empty() && self.guest.is_some() {
+            self.tell().await;
+            return true;
+        }
+        if self.is_over() {
+            return false;
+        }
+        let deadline = self.deadline();
+        self.unwaited = 0;
+        let happening = tokio::select! {
+            happening = next_event(&mut self.processes) => happening,
+            request = asked.recv(), if *reachable => Happening::Asked(request),
+            Some(input) = came.recv() => Happening::Net(input),
+            () = sleep_until(deadline) => Happening::Clock,
+        };
+        match happening {
+            Happening::Process(proc, Some(event)) => self.process_event(proc, event),
+            Happening::Process(proc, None) => self.exited(proc, Exit::Unknown, String::new()),
+            Happening::Asked(Some(request)) => self.asked(request).await,
+            // Nobody can reach it any more: it leaves in order.
+            Happening::Asked(None) => {
+                *reachable = false;
+                self.retire();
+            }
+            Happening::Net(input) => {
+                self.net_input(input);
+                while self.inputs.len() < BATCH
+                    && let Ok(more) = came.try_recv()
+                {
+                    self.net_input(more);
+                }
+            }
+            Happening::Clock => self.clock(),
+        }
+        // The net tasks report by the inbox; their own ends are of no interest.
+        while self.net.try_join_next().is_some() {}
+        true
     }
 
     /// Whether nothing can happen here any more.
@@ -225,7 +260,7 @@ impl Task {
                 self.input(Input::Command(Command::Steer(steer)));
             }
             Request::End(turn, ending) => self.end(turn, ending),
-            Request::Query(kind, told) => self.query(kind, told),
+            Request::Query(query) => self.query(query),
             Request::CloseSession(session) => {
                 if self.sessions.remove(&session).is_some() {
                     self.input(Input::Command(Command::CloseSession(session)));
@@ -252,15 +287,17 @@ impl Task {
         let _ = reports.send(Report::Heard);
         self.recording.host(What::Turn { turn: id.clone(), event, lane: lane.to_string(), session: turn.session, key: turn.turn });
         self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
-        self.turns.insert(turn.turn, Open { turn, id, reports, done: false });
+        self.turns.insert(turn.turn, Open { turn, id, event, reports, done: false });
         self.state.set_turns(self.turns.len());
-        (self.said, self.output, self.spawns, self.idle_until) = (0, 0, 0, None);
+        self.mark();
+        (self.remarks, self.said, self.output, self.spawns, self.idle_until) = (0, 0, 0, 0, None);
         self.input(Input::Command(Command::StartTurn(start)));
     }
 
     /// Nobody follows the turn any more.
     fn end(&mut self, turn: TurnRef, ending: String) {
         let Some(open) = self.turns.remove(&turn.turn) else { return };
+        self.mark();
         self.recording.host(What::Ending { turn: open.id, how: ending });
         self.asks.retain(|_, asked_in| *asked_in != turn.turn);
         if open.done {
@@ -274,13 +311,14 @@ impl Task {
         }
     }
 
-    fn query(&mut self, kind: QueryKind, told: oneshot::Sender<QueryResult>) {
+    fn query(&mut self, asked: super::Query) {
+        let super::Query { session, kind, told } = asked;
         let query = self.next_key();
-        self.queries.insert(query, told);
+        self.queries.insert(query, Pending { session, native: None, told });
         if self.idle_until.is_some() {
             self.idle_until = Some(Instant::now() + self.parts.host.link_idle);
         }
-        self.input(Input::Command(Command::Query(Query { query, session: None, kind })));
+        self.input(Input::Command(Command::Query(Query { query, session, kind })));
     }
 
     /// Goes over to a newer generation: its guest takes over what the present one saved.
@@ -306,15 +344,16 @@ impl Task {
         match loaded.await {
             Ok(guest) => {
                 let (from, to) = (self.parts.backend.generation().clone(), backend.generation().clone());
-                tracing::info!(link = self.parts.id, backend = self.name(), %from, %to, "link moved to the new generation");
+                tracing::info!(%from, %to, "link moved to the new generation");
                 self.recording.host(What::Moved { generation: to.number, digest: to.digest.clone(), saved_by, state });
                 self.guest = Some(guest);
                 self.parts.backend = backend;
                 self.state.renewed(&to);
+                self.mark();
                 true
             }
             Err(failure) => {
-                tracing::info!(link = self.parts.id, backend = self.name(), %failure, "link stays on its generation until it is idle");
+                tracing::info!(%failure, "link stays on its generation until it is idle");
                 false
             }
         }
@@ -347,18 +386,8 @@ impl Task {
     }
 
     pub(super) fn dropped(&mut self, what: &str, reason: &str) {
-        tracing::debug!(link = self.parts.id, backend = self.name(), what, reason, "dropped what the backend said");
+        tracing::debug!(what, reason, "dropped what the backend said");
         self.recording.host(What::Host(format!("dropped {what}: {reason}")));
-    }
-
-    pub(super) fn diagnostic(&self, level: Level, text: &str) {
-        let (link, backend) = (self.parts.id.as_str(), self.name());
-        let text = text.escape_debug().to_string();
-        match level {
-            Level::Debug => tracing::debug!(link, backend, "backend says: {text}"),
-            Level::Info => tracing::info!(link, backend, "backend says: {text}"),
-            Level::Warn | Level::Error => tracing::warn!(link, backend, "backend says: {text}"),
-        }
     }
 
     /// The end: whoever follows a turn is told, and says how it ended.

@@ -116,6 +116,24 @@ async fn a_reset_forgets_sessions_keeps_settings_and_holds_against_a_running_tur
 }
 
 #[tokio::test]
+async fn a_session_taken_up_again_holds_against_a_running_turn_and_the_operators_backend_comes_back() {
+    let f = fixture(None);
+    f.bindings.set_backend(&LANE, "claude").await.unwrap();
+    f.bindings.set_session(&LANE, "claude", id("now")).await.unwrap();
+    f.bindings.set_session(&Lane::Channel(8), "claude", id("other")).await.unwrap();
+    let epoch = f.bindings.get(&LANE, "claude").await.epoch;
+    f.bindings.resume(&LANE, "claude", SessionId::new("old").unwrap(), ("directory", Some("/srv".to_owned()))).await.unwrap();
+    assert!(!f.bindings.set_session_if(&LANE, "claude", id("from-the-turn"), epoch).await.unwrap());
+    let binding = f.restarted().get(&LANE, "claude").await;
+    assert_eq!((binding.session, binding.settings["directory"].as_str()), (id("old"), "/srv"));
+    f.bindings.resume(&LANE, "claude", SessionId::new("usual").unwrap(), ("directory", None)).await.unwrap();
+    assert!(f.bindings.get(&LANE, "claude").await.settings.is_empty());
+    assert_eq!(f.bindings.of_others(&LANE, "claude").await, [SessionId::new("other").unwrap()]);
+    f.bindings.unset_backend(&LANE).await.unwrap();
+    assert_eq!((f.restarted().active_backend(&LANE).await, f.session(&LANE, "claude").await.as_deref()), (None, Some("usual")));
+}
+
+#[tokio::test]
 async fn concurrent_changes_are_all_kept() {
     let f = fixture(None);
     let tasks: Vec<_> = (0..20)

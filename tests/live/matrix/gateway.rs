@@ -101,7 +101,8 @@ impl Cell {
     async fn start(&self, folder: &Path, home: &Home, stage: &Arc<Stage>, wishes: Wishes) -> Dispatcher {
         let variables = self.variables(folder, home, wishes);
         let config = Config::read(|name| variables.get(name).cloned()).unwrap_or_else(|faults| panic!("{faults:?}"));
-        let settings = Settings { config, variables, redactor: Redactor::new(&[KEY.to_owned().into()]) };
+        let settings =
+            Settings { config, variables, redactor: Redactor::new(&[KEY.to_owned().into()]), webhook_secrets: Default::default() };
         let ground = Ground::prepare(settings, false).await.unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
         let (dispatcher, rest) = ground.dispatcher(stage.clone());
         let opened = Opened { dispatcher: dispatcher.clone(), rest, recordings: folder.join("recordings") };

@@ -133,6 +133,33 @@ impl LocalDiscord {
         id
     }
 
+    /// Somebody types the option of a slash command; returns what is suggested: values with what is shown of them.
+    pub async fn suggestions(&self, channel: u64, user: u64, name: &str, typed: &str) -> Vec<(String, String)> {
+        let registered = self.commands();
+        let command = registered.as_array().expect("commands").iter().find(|command| command["name"] == name);
+        let option = command.unwrap_or_else(|| panic!("no command /{name}\n{}", self.story()))["options"][0].clone();
+        assert_eq!(option["autocomplete"], true, "nothing is suggested for /{name}");
+        let id: u64 = self.world.with(|state| {
+            let event = rest::typing_json(state, channel, user, name, &option, typed);
+            state.dispatch("INTERACTION_CREATE", &event);
+            event["id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
+        });
+        self.world.tell();
+        let suggested = self.wait_for("suggestions", |local| local.interaction(id).suggested).await;
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        suggested.as_array().expect("a list").iter().map(|choice| (text(&choice["value"]), text(&choice["name"]))).collect()
+    }
+
+    /// The answer to a slash command, once it says something.
+    pub async fn answer_to(&self, interaction: u64) -> Message {
+        let said = |local: &Self| {
+            let original = local.interaction(interaction).original?;
+            let message = local.world.with(|state| state.messages.get(&original).cloned())?;
+            (!message.content.is_empty()).then_some(message)
+        };
+        self.wait_for("an answer to a command", said).await
+    }
+
     /// Deletes a message as a moderator would.
     pub fn delete(&self, message: u64) {
         self.world.with(|state| state.messages.get_mut(&message).expect("a message").deleted = true);
@@ -302,6 +329,33 @@ impl Faults<'_> {
     /// Events come in a form that serenity does not know.
     pub fn strange_messages(&self) {
         self.world.with(|state| state.strange = true);
+    }
+
+    /// What the role of everyone may do, as a set of permissions.
+    pub fn everyone_may(&self, permissions: u64) {
+        self.world.with(|state| state.everyone = permissions);
+    }
+
+    /// Denies a role, a member or everyone (the guild's id) something in a channel.
+    pub fn deny(&self, channel: u64, whom: u64, permissions: u64) {
+        let kind = if whom == BOT { 1 } else { 0 };
+        let overwrite = json!({"id": whom.to_string(), "type": kind, "allow": "0", "deny": permissions.to_string()});
+        self.world.with(|state| state.overwrites.insert(channel, json!([overwrite])));
+    }
+
+    /// Flags of the application, for example those of its intents.
+    pub fn flags(&self, flags: u64) {
+        self.world.with(|state| state.flags = flags);
+    }
+
+    /// Logins left today.
+    pub fn logins_left(&self, left: u64) {
+        self.world.with(|state| state.gateway.logins_left = left);
+    }
+
+    /// Discord's clock is ahead of ours by so many seconds.
+    pub fn clock_ahead(&self, seconds: i64) {
+        self.world.with(|state| state.clock_ahead = seconds);
     }
 
     /// New gateway connections are refused, or taken again.

@@ -22,8 +22,28 @@ impl LocalDiscord {
 
     /// Somebody chooses these options of a menu.
     pub fn choose(&self, message: u64, user: u64, options: &[&str]) -> u64 {
+        self.choose_of(message, user, |_| true, options)
+    }
+
+    /// Somebody chooses an option of the menu with this id.
+    pub fn choose_in(&self, message: u64, user: u64, menu: &str, option: &str) -> u64 {
+        self.choose_of(message, user, |id| id == menu, &[option])
+    }
+
+    /// The menu with this id: labels and values of its options, and which one is set.
+    pub fn menu(&self, message: u64, id: &str) -> Option<(Vec<(String, String)>, Option<String>)> {
         let components = self.world.with(|state| state.messages[&message].components.clone());
-        let menu = parts(&components).find(|part| part["type"] == 3).unwrap_or_else(|| panic!("no menu below {message}"));
+        let menu = parts(&components).find(|part| part["type"] == 3 && part["custom_id"] == id)?;
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let options = menu["options"].as_array().expect("options").iter();
+        let set = options.clone().find(|option| option["default"] == true).map(|option| text(&option["value"]));
+        Some((options.map(|option| (text(&option["label"]), text(&option["value"]))).collect(), set))
+    }
+
+    fn choose_of(&self, message: u64, user: u64, id: impl Fn(&str) -> bool, options: &[&str]) -> u64 {
+        let components = self.world.with(|state| state.messages[&message].components.clone());
+        let wanted = |part: &&Value| part["type"] == 3 && part["custom_id"].as_str().is_some_and(&id);
+        let menu = parts(&components).find(wanted).unwrap_or_else(|| panic!("no menu below {message}: {components}"));
         let value = |label: &&str| {
             let options = menu["options"].as_array().expect("options");
             options.iter().find(|option| option["label"] == **label).unwrap_or_else(|| panic!("no option {label:?}"))["value"].clone()

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::faults::{self, Fault};
 use super::state::{
-    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OWNER, Request, State, TOKEN, Window, channel_json, member_json, user_json,
+    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OWNER, Request, State, TOKEN, Window, channel_json, guild_json, member_json, user_json,
 };
 use super::{World, presses, schema};
 
@@ -29,6 +29,10 @@ pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, ur
         let call =
             Call { method: method.as_str(), segments: &segments, query: uri.query().unwrap_or_default(), body: parsed.unwrap_or_default() };
         let mut extra = Vec::new();
+        if state.clock_ahead != 0 {
+            let date = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(state.clock_ahead);
+            extra.push(("date", date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()));
+        }
         let mut cut = false;
         let mut slow = Duration::ZERO;
         let mut limited = false;
@@ -126,8 +130,8 @@ fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMa
         _ => return found,
     };
     found.extend(presses::faults(&message["components"]));
-    // Nothing is said by a mere acknowledgement or a window.
-    if let (["interactions", ..], Some(6 | 9)) = (segments, body["type"].as_u64()) {
+    // Nothing is said by a mere acknowledgement, a window or suggestions.
+    if let (["interactions", ..], Some(6 | 8 | 9)) = (segments, body["type"].as_u64()) {
         return found;
     }
     if message["allowed_mentions"] != json!({"parse": []}) {
@@ -187,7 +191,7 @@ fn done(state: &mut State, call: &Call) -> Outcome {
     match (call.method, call.segments) {
         ("GET", ["users", "@me"]) => (200, user_json(BOT)),
         ("GET", ["applications", "@me"]) => {
-            (200, json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null}))
+            (200, json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null, "flags": state.flags}))
         }
         ("GET", ["gateway"]) => (200, json!({"url": state_url(state)})),
         ("GET", ["gateway", "bot"]) => {
@@ -207,7 +211,20 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             state.commands = commands.clone();
             (200, commands)
         }
-        ("GET", ["channels", channel]) => id(channel).and_then(channel_json).map_or_else(unknown_channel, |channel| (200, channel)),
+        ("GET", ["channels", channel]) => match id(channel).and_then(|id| Some((id, channel_json(id)?))) {
+            Some((id, mut channel)) => {
+                if let Some(overwrites) = state.overwrites.get(&id) {
+                    channel["permission_overwrites"] = overwrites.clone();
+                }
+                (200, channel)
+            }
+            None => unknown_channel(),
+        },
+        ("GET", ["guilds", guild]) if id(guild) == Some(GUILD) => {
+            let mut guild = guild_json();
+            guild["roles"][0]["permissions"] = json!(state.everyone.to_string());
+            (200, guild)
+        }
         ("GET", ["guilds", guild, "members", user]) if id(guild) == Some(GUILD) => (200, member_json(id(user).unwrap_or(0))),
         ("POST", ["channels", channel, "typing"]) => {
             state.typing.push((id(channel).unwrap_or(0), Instant::now()));
@@ -324,10 +341,23 @@ fn acknowledge(state: &mut State, interaction: Option<u64>, token: &str, body: &
     if matches!(kind, 6 | 7 | 9) {
         return presses::acknowledge(state, at, body);
     }
+    if (kind == 8) != (state.interactions[at].kind == 4) {
+        state.violations.push(format!("callback type {kind} does not fit interaction type {}", state.interactions[at].kind));
+        return (400, json!({"code": 50035, "message": "Invalid Form Body"}));
+    }
+    if kind == 8 {
+        state.interactions[at].acknowledged = Some((Instant::now(), kind));
+        state.interactions[at].suggested = Some(body["data"]["choices"].clone());
+        return (204, Value::Null);
+    }
     let text = body["data"]["content"].as_str().unwrap_or_default().to_owned();
     let channel = state.interactions[at].channel;
     let message = state.post(channel, BOT, &text, None);
-    state.messages.get_mut(&message.id).expect("just posted").ephemeral = body["data"]["flags"].as_u64().unwrap_or(0) & 64 != 0;
+    let posted = state.messages.get_mut(&message.id).expect("just posted");
+    posted.ephemeral = body["data"]["flags"].as_u64().unwrap_or(0) & 64 != 0;
+    if !body["data"]["components"].is_null() {
+        posted.components = body["data"]["components"].clone();
+    }
     state.interactions[at].acknowledged = Some((Instant::now(), kind));
     state.interactions[at].original = Some(message.id);
     (204, Value::Null)
@@ -359,10 +389,19 @@ fn expired() -> Outcome {
 
 /// What `/ask` and the others look like when somebody uses them.
 pub(super) fn slash_json(state: &mut State, channel: u64, user: u64, name: &str, prompt: Option<&str>) -> Value {
-    let option = if name == "steer" { "message" } else { "prompt" };
+    // The command's own first option, as it is registered.
+    let registered = state.commands.as_array().into_iter().flatten().find(|command| command["name"] == name);
+    let option = registered.and_then(|command| command["options"][0]["name"].as_str()).unwrap_or("prompt").to_owned();
     let options = prompt.map(|prompt| json!({"name": option, "type": 3, "value": prompt}));
     let data = json!({"id": "900", "name": name, "type": 1, "options": options.into_iter().collect::<Vec<_>>()});
     interaction_json(state, channel, user, 2, &data, None)
+}
+
+/// What it looks like while somebody types the option of a command.
+pub(super) fn typing_json(state: &mut State, channel: u64, user: u64, name: &str, option: &Value, typed: &str) -> Value {
+    let option = json!({"name": option["name"], "type": 3, "value": typed, "focused": true});
+    let data = json!({"id": "900", "name": name, "type": 1, "options": [option]});
+    interaction_json(state, channel, user, 4, &data, None)
 }
 
 /// An interaction; its token is known from now on.
@@ -379,6 +418,7 @@ pub(super) fn interaction_json(state: &mut State, channel: u64, user: u64, kind:
         kind,
         message,
         window: None,
+        suggested: None,
     });
     let mut value = json!({
         "id": id.to_string(), "application_id": APPLICATION.to_string(), "type": kind, "token": token, "version": 1,

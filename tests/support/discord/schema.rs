@@ -1,7 +1,7 @@
 //! Discord's own description of its interface, and whether a request fits it.
 //!
 //! The document is `tests/fixtures/discord-openapi.json`. It is read as Discord means it: `oneOf` as `anyOf`
-//! (its `x-discord-union`). Fields it does not name are faults too: our requests should hold nothing useless.
+//! (its `x-discord-union`), and permissions are texts, as its prose says. Fields it does not name are faults too: our requests should hold nothing useless.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -21,6 +21,9 @@ fn unite(value: &mut Value) {
         Value::Object(map) => {
             if let Some(alternatives) = map.remove("oneOf") {
                 map.insert("anyOf".to_owned(), alternatives);
+            }
+            if let Some(Value::Array(types)) = map.get_mut("default_member_permissions").and_then(|schema| schema.get_mut("type")) {
+                types.push(json!("string"));
             }
             map.values_mut().for_each(unite);
         }

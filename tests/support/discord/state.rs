@@ -70,12 +70,14 @@ pub struct Interaction {
     pub acknowledged: Option<(Instant, u64)>,
     /// The message that holds its answer.
     pub original: Option<u64>,
-    /// 2 a command, 3 a button or menu, 5 a window.
+    /// 2 a command, 3 a button or menu, 4 an option that is being typed, 5 a window.
     pub kind: u8,
     /// The message with the button.
     pub message: Option<u64>,
     /// The window it brought up.
     pub window: Option<Value>,
+    /// What was suggested while something was typed.
+    pub suggested: Option<Value>,
 }
 
 pub(super) struct Session {
@@ -131,6 +133,14 @@ pub(super) struct State {
     /// A field of MESSAGE_CREATE set to a form that serenity cannot read.
     pub(super) strange: bool,
     pub(super) gateway: Gateway,
+    /// What the role of everyone may do.
+    pub(super) everyone: u64,
+    /// Overwrites of channels.
+    pub(super) overwrites: HashMap<u64, Value>,
+    /// Flags of the application.
+    pub(super) flags: u64,
+    /// What its clock is ahead of ours.
+    pub(super) clock_ahead: i64,
 }
 
 impl State {
@@ -150,6 +160,11 @@ impl State {
             limits: HashMap::from([("POST messages", (5, Duration::from_secs(5))), ("PATCH message", (5, Duration::from_secs(5)))]),
             token_refused: false,
             strange: false,
+            // All but administrator.
+            everyone: 0x7fff_fff7 | 1 << 35 | 1 << 38,
+            overwrites: HashMap::new(),
+            flags: 0,
+            clock_ahead: 0,
             gateway: Gateway {
                 url: gateway,
                 heartbeat: Duration::from_secs(5),

@@ -1,7 +1,10 @@
 //! Logging: human on a terminal, JSON otherwise; always to stderr, always one line an event, never with secrets.
 //!
 //! A level alone, such as `debug`, is about our own events; of the libraries' only warnings are logged unless the filter
-//! names them. Pinned by `tests/gateway/secrets.rs`.
+//! names them. Pinned by `tests/gateway/secrets.rs` and `tests/gateway/logs.rs`.
+
+mod flood;
+mod line;
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,9 +13,11 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use self::line::{Flat, Human};
 use crate::config::LogFormat;
 use crate::redact::Redactor;
 
@@ -27,20 +32,14 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
         LogFormat::Human => false,
         LogFormat::Json => true,
     };
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(CleanStderr { redactor }).with_target(false);
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(CleanStderr { redactor });
     // Fails when a test has set one before, which then simply stays.
     let _ = if json {
-        subscriber
-            .json()
-            .flatten_event(true)
-            .with_current_span(true)
-            .with_span_list(false)
-            .finish()
-            .with(filter_fn(shows_no_frames))
-            .try_init()
+        subscriber.fmt_fields(JsonFields::new()).event_format(Flat::default()).finish().with(filter_fn(shows_no_frames)).try_init()
     } else {
         subscriber
             .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+            .event_format(Human::new())
             .finish()
             .with(filter_fn(shows_no_frames))
             .try_init()
@@ -103,6 +102,10 @@ impl Write for CleanLine<'_> {
 
 impl Drop for CleanLine<'_> {
     fn drop(&mut self) {
+        // Nothing was written: the line was left out.
+        if self.line.is_empty() {
+            return;
+        }
         let line = one_line(self.redactor, &self.line);
         // Nothing is left to say when stderr is gone.
         let _ = io::stderr().lock().write_all(line.as_bytes());

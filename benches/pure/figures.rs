@@ -1,0 +1,39 @@
+//! What counting costs where things happen: nobody looks, and somebody does.
+
+use std::time::{Duration, Instant};
+
+use aetheel::event::EventKind;
+use aetheel::figures::{self, Calls, Outcome};
+use divan::Bencher;
+use metrics_exporter_prometheus::PrometheusBuilder;
+
+/// Runs a bench without a recorder, and with one as behind `/metrics`.
+fn with_recorder(bencher: Bencher, recorded: bool, act: impl Fn() + Sync) {
+    if !recorded {
+        return bencher.bench_local(act);
+    }
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || bencher.bench_local(act));
+}
+
+/// Twice or three times an event.
+#[divan::bench(args = [false, true])]
+fn an_event_is_counted(bencher: Bencher, recorded: bool) {
+    with_recorder(bencher, recorded, || figures::event(EventKind::Message, Outcome::Accepted));
+}
+
+/// Once a turn.
+#[divan::bench(args = [false, true])]
+fn a_turn_is_counted(bencher: Bencher, recorded: bool) {
+    with_recorder(bencher, recorded, || figures::turn_ended("claude", "completed", Duration::from_secs(3)));
+}
+
+/// Once a call into a guest, of which a turn has hundreds.
+#[divan::bench(args = [false, true])]
+fn a_call_is_measured(bencher: Bencher, recorded: bool) {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let calls = if recorded { metrics::with_local_recorder(&recorder, || Calls::of("claude")) } else { Calls::of("claude") };
+    let handle = recorder.handle();
+    bencher.with_inputs(Instant::now).bench_local_values(|began| calls.ended(began));
+    handle.run_upkeep();
+}

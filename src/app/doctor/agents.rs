@@ -1,0 +1,66 @@
+//! Components and their agents: what loads, what can work here.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::report::Report;
+use crate::app::foundation::Foundation;
+use crate::config::Config;
+
+/// Compiling every component anew takes this long on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Loads every component as the gateway would, self-test included, and looks at every agent.
+pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<String, String>) {
+    let looked = async {
+        let foundation = Foundation::lay(config, variables).await?;
+        let cgroups = foundation.custody.has_cgroups();
+        Ok::<_, Vec<String>>((cgroups, foundation.list().await))
+    };
+    let (cgroups, listing) = match tokio::time::timeout(PATIENCE, looked).await {
+        Ok(Ok(looked)) => looked,
+        Ok(Err(faults)) => {
+            return faults.into_iter().for_each(|fault| report.fault("backends", fault, "nothing can run until this is mended"));
+        }
+        Err(_) => {
+            let says = format!("not looked at within {} s", PATIENCE.as_secs());
+            return report.fault("backends", says, "an agent's version probe hangs, or the machine is busy; try again");
+        }
+    };
+    if cgroups {
+        report.ok("cgroups", "every run gets one of its own");
+    } else {
+        let hint = "give the gateway a cgroup it may divide: Delegate=cpu memory pids of its unit";
+        report.warning("cgroups", "not delegated: processes of agents are found by descent", hint);
+    }
+    for refused in listing.refused {
+        report.warning("component", refused, "replace or remove the file");
+    }
+    for row in listing.backends {
+        let about = format!("backend {}", row.name);
+        let component = format!("component {} {} ({}) is sound", row.component, row.version, row.digest.get(..12).unwrap_or(&row.digest));
+        let agent = match (&row.program_path, &row.agent_version) {
+            (Some(path), Some(version)) => format!("agent {version} at {}", path.display()),
+            (Some(path), None) => format!("agent at {}", path.display()),
+            (None, _) => "no agent of its own".to_owned(),
+        };
+        if row.available {
+            report.ok(about.as_str(), format!("{component}; {agent} can work"));
+        } else if row.default {
+            report.fault(about.as_str(), format!("{component}, but it answers by default and cannot work"), row.reasons.join("; "));
+        } else {
+            report.ok(about.as_str(), format!("{component}; not in use here: {}", row.reasons.join("; ")));
+        }
+        // Of agents nobody can use here, nobody wants to know more.
+        for warning in row.warnings.into_iter().filter(|_| row.available) {
+            report.warning(about.as_str(), warning, "docs/backends.md says what each backend can do");
+        }
+    }
+    match listing.default {
+        Some(default) => report.ok("default backend", listing.detected.map_or(default.clone(), |why| format!("{default} (auto: {why})"))),
+        None => report.fault("default backend", "there is none", "set AGENT_BACKEND to one of the backends above, or to `auto`"),
+    }
+    for warning in listing.warnings {
+        report.warning("backends", warning, "docs/configuration.md has the settings");
+    }
+}

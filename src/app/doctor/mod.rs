@@ -1,0 +1,55 @@
+//! `aetheel doctor`: `check` looks at the settings, this at what surrounds them. Changes nothing and prints no secret.
+//!
+//! Every line is ok, a warning or a fault, the last two with what to do. Discord out of reach is a fault, and everything
+//! else is looked at all the same. Pinned by `tests/gateway/doctor.rs`.
+
+mod agents;
+mod discord;
+mod machine;
+mod report;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use self::report::Report;
+use super::{say, settings::Settings};
+use crate::cli::exit;
+use crate::config::LogFormat;
+use crate::{access, telemetry};
+
+/// What the operator wants to know, and how.
+pub struct Wish {
+    /// Where settings came from beside the environment.
+    pub env_file: Option<PathBuf>,
+    /// As JSON.
+    pub json: bool,
+    /// Ask nobody over the network.
+    pub offline: bool,
+}
+
+/// Looks at everything and tells it; returns the exit code.
+pub async fn examine(settings: Settings, wish: Wish) -> u8 {
+    let Settings { config, variables, redactor, .. } = settings;
+    if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
+        say(&format!("error: {fault}"));
+        return exit::CONFIG;
+    }
+    let mut report = Report::default();
+    machine::examine(&mut report, &config, &variables, wish.env_file.as_deref());
+    match access::warning(&config.allowed, config.safety) {
+        Some(warning) => {
+            let (says, hint) = warning.split_once("; hint: ").unwrap_or((&warning, "see SECURITY.md"));
+            report.warning("access", says, hint);
+        }
+        None => report.ok("access", "only listed people and roles may use the bot"),
+    }
+    agents::examine(&mut report, &config, &variables).await;
+    if wish.offline {
+        report.ok("discord", "not asked: --offline");
+    } else {
+        discord::examine(&mut report, &config, &redactor).await;
+    }
+    // A closed stdout has nobody to tell; the exit code still does.
+    let _ = std::io::stdout().write_all(report.text(wish.json, &redactor).as_bytes());
+    report.code()
+}

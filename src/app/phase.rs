@@ -1,0 +1,13 @@
+//! What the program is about, for whoever has to tell others: `gateway` says it, everybody may watch.
+
+/// A stretch of the program's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not ready yet: Discord or the agent is being looked for.
+    #[default]
+    Starting,
+    /// Prompts are taken.
+    Ready,
+    /// On the way out: nothing new is taken.
+    Draining,
+}

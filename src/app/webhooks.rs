@@ -1,0 +1,122 @@
+//! Webhooks in the program: their secrets, their listener, and when it takes calls.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use secrecy::SecretString;
+
+use super::start::{Ground, Refused};
+use crate::cli::exit;
+use crate::config::{Config, VARIABLES};
+use crate::dispatch::Dispatcher;
+use crate::web::webhooks::{Bound, Definitions, Desk, Secrets, Serving, faults};
+use crate::workspace::{Deliveries, WebhookFile};
+
+/// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them.
+///
+/// # Errors
+/// What stands in the way of that.
+pub fn take_secrets(config: &Config, variables: &mut HashMap<String, String>) -> Result<Secrets, Vec<String>> {
+    let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
+    let (mut secrets, mut faults) = (Secrets::new(), Vec::new());
+    for name in webhooks.secret_names() {
+        if VARIABLES.iter().any(|variable| variable.name == name) {
+            faults.push(format!("webhooks.md: `{name}` is a setting of the gateway; give webhooks secrets of their own"));
+        } else if config.agent_env.iter().any(|passed| passed == name) {
+            faults.push(format!("AGENT_ENV must not name `{name}`: it is a webhook's secret, which agents never get"));
+        } else if let Some(secret) = variables.remove(name).filter(|secret| !secret.trim().is_empty()) {
+            secrets.insert(name.to_owned(), secret.into());
+        }
+    }
+    if faults.is_empty() { Ok(secrets) } else { Err(faults) }
+}
+
+/// What of the secrets must appear nowhere: as they are, and without what only marks them.
+pub fn shapes(secrets: &Secrets) -> impl Iterator<Item = SecretString> {
+    use secrecy::ExposeSecret as _;
+    secrets.values().flat_map(|secret| {
+        let text = secret.expose_secret().trim();
+        [Some(text), text.strip_prefix("whsec_")].into_iter().flatten().map(SecretString::from).collect::<Vec<_>>()
+    })
+}
+
+/// What `aetheel check` says about them; nothing where they are not wanted.
+pub fn warnings(config: &Config, secrets: &Secrets) -> Vec<String> {
+    if config.webhooks_address.is_none() {
+        return Vec::new();
+    }
+    let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
+    let mut warnings = faults(&webhooks, secrets);
+    if webhooks.all.is_empty() {
+        warnings.push(format!("WEBHOOKS_ADDRESS is set, but there is no webhook in {}", file(&config.config_dir)));
+    }
+    warnings.extend(open_to_others(config));
+    warnings
+}
+
+fn file(config_dir: &Path) -> String {
+    config_dir.join("webhooks.md").display().to_string()
+}
+
+fn open_to_others(config: &Config) -> Option<String> {
+    let address = config.webhooks_address.filter(|address| !address.ip().is_loopback())?;
+    let why = "calls come without TLS, so that whoever is on the way reads them, tokens of the scheme `bearer` among them";
+    Some(format!("WEBHOOKS_ADDRESS {address} can be reached from other machines: {why}; listen at 127.0.0.1 behind a proxy with TLS"))
+}
+
+/// An address for webhooks, if the operator wants one, before anybody answers there.
+pub struct Waiting(Option<(Bound, Definitions, Deliveries)>);
+
+/// The listener, if there is one.
+pub struct Listener(Option<Serving>);
+
+impl Waiting {
+    /// Takes the address.
+    ///
+    /// # Errors
+    /// When it cannot be had, or what was taken before cannot be read.
+    pub async fn bind(ground: &Ground) -> Result<Self, Refused> {
+        let Some(address) = ground.config.webhooks_address else { return Ok(Self(None)) };
+        if let Some(warning) = open_to_others(&ground.config) {
+            tracing::warn!("{warning}");
+        }
+        let refused = |code, fault: String| Refused { code, faults: vec![fault] };
+        let bound = Bound::take(address).await.map_err(|error| {
+            let hint = "choose another address, or end whatever listens there";
+            refused(exit::UNAVAILABLE, format!("WEBHOOKS_ADDRESS: cannot listen at {address}: {error}; {hint}"))
+        })?;
+        let deliveries = ground.workspace.deliveries().await.map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+        let definitions = Definitions::new(WebhookFile::new(ground.workspace.folder()), ground.webhook_secrets.clone());
+        Ok(Self(Some((bound, definitions, deliveries))))
+    }
+
+    /// Begins to answer: that it is too early.
+    pub fn serve(self, dispatcher: &Dispatcher) -> Listener {
+        let serving =
+            |(bound, definitions, deliveries): (Bound, _, _)| bound.serve(Desk { definitions, dispatcher: dispatcher.clone(), deliveries });
+        Listener(self.0.map(serving))
+    }
+}
+
+impl Listener {
+    /// From now on calls are taken.
+    pub async fn open(&self) {
+        if let Some(serving) = &self.0 {
+            serving.open().await;
+        }
+    }
+
+    /// From now on callers are told to come back.
+    pub fn stop_intake(&self) {
+        if let Some(serving) = &self.0 {
+            serving.stop_intake();
+        }
+    }
+
+    /// Stops listening.
+    pub async fn close(self) {
+        if let Some(serving) = self.0 {
+            serving.close().await;
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What Discord says about the bot when it is asked before a start: for `aetheel doctor`.
+//!
+//! Only reads. Logs in to no gateway, so it costs none of the logins of the day.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::api::Api;
+use super::permissions::{Missing, Overwrite, Standing, missing, permissions};
+use super::rest::{Patience, Rest, RestError};
+use super::wire::{id, maybe_id};
+use super::{Options, StartError, check_shape};
+
+/// A look is not worth more.
+const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(8));
+/// `GATEWAY_MESSAGE_CONTENT` and `GATEWAY_MESSAGE_CONTENT_LIMITED` of an application's flags.
+const MESSAGE_CONTENT: u64 = (1 << 18) | (1 << 19);
+
+/// The bot, as Discord knows it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: u64,
+    /// Whether the application may read messages that are not meant for the bot.
+    pub message_content: bool,
+    /// Logins to the gateway left today, and how many a day has.
+    pub logins: (u64, u64),
+}
+
+/// What there is to know of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Here this is missing.
+    Found {
+        /// Its name, as people see it.
+        name: String,
+        /// See [`Missing`].
+        missing: Missing,
+    },
+    /// There is none, or the bot cannot see it.
+    Unseen,
+    /// Discord did not say.
+    Unknown(String),
+}
+
+/// Asks Discord.
+pub struct Checkup {
+    api: Api,
+    guilds: HashMap<u64, Guild>,
+}
+
+#[derive(Deserialize)]
+struct Me {
+    #[serde(deserialize_with = "id")]
+    id: u64,
+    username: String,
+}
+
+#[derive(Deserialize)]
+struct Application {
+    #[serde(default)]
+    flags: u64,
+}
+
+#[derive(Deserialize)]
+struct Logins {
+    remaining: u64,
+    total: u64,
+}
+
+#[derive(Deserialize)]
+struct Gateway {
+    session_start_limit: Logins,
+}
+
+#[derive(Deserialize)]
+struct Channel {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(rename = "type", default)]
+    kind: u8,
+    #[serde(default, deserialize_with = "maybe_id")]
+    guild_id: Option<u64>,
+    #[serde(default, deserialize_with = "maybe_id")]
+    parent_id: Option<u64>,
+    #[serde(default)]
+    permission_overwrites: Vec<WireOverwrite>,
+}
+
+#[derive(Deserialize)]
+struct WireOverwrite {
+    #[serde(deserialize_with = "id")]
+    id: u64,
+    #[serde(deserialize_with = "bits")]
+    allow: u64,
+    #[serde(deserialize_with = "bits")]
+    deny: u64,
+}
+
+#[derive(Deserialize)]
+struct Role {
+    #[serde(deserialize_with = "id")]
+    id: u64,
+    #[serde(deserialize_with = "bits")]
+    permissions: u64,
+}
+
+#[derive(Deserialize)]
+struct WireGuild {
+    #[serde(deserialize_with = "id")]
+    owner_id: u64,
+    roles: Vec<Role>,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    roles: Vec<String>,
+    #[serde(default)]
+    communication_disabled_until: Option<String>,
+}
+
+#[derive(Clone)]
+struct Guild {
+    roles: Vec<(u64, u64)>,
+    bot: Standing,
+}
+
+impl Checkup {
+    /// Prepares the questions; asks nothing yet.
+    ///
+    /// # Errors
+    /// [`StartError`] when the token cannot be one.
+    pub fn new(options: &Options) -> Result<Self, StartError> {
+        check_shape(options.token.expose_secret())?;
+        let unreachable = |error: reqwest::Error| StartError::Unreachable { base: options.api_base.clone(), why: error.to_string() };
+        let rest = Rest::new(&options.api_base, options.token.clone()).map_err(unreachable)?;
+        Ok(Self { api: Api { rest }, guilds: HashMap::new() })
+    }
+
+    /// Asks who the bot is.
+    ///
+    /// # Errors
+    /// [`StartError`]: the token is refused, or Discord does not answer.
+    pub async fn bot(&self, options: &Options) -> Result<Known, StartError> {
+        let told = |error: RestError| match error {
+            RestError::TokenRefused => StartError::TokenRefused,
+            other => StartError::Unreachable { base: options.api_base.clone(), why: other.to_string() },
+        };
+        let me: Me = self.get("/users/@me".to_owned(), "GET me").await.map_err(told)?;
+        let application: Application = self.get("/applications/@me".to_owned(), "GET application").await.map_err(told)?;
+        let gateway: Gateway = self.get("/gateway/bot".to_owned(), "GET gateway").await.map_err(told)?;
+        let limit = gateway.session_start_limit;
+        Ok(Known {
+            name: me.username,
+            id: me.id,
+            message_content: application.flags & MESSAGE_CONTENT != 0,
+            logins: (limit.remaining, limit.total),
+        })
+    }
+
+    /// By how many seconds our clock is ahead of Discord's, as its last answer said.
+    #[must_use]
+    pub fn clock_ahead(&self) -> Option<i64> {
+        self.api.rest.clock_ahead()
+    }
+
+    /// Looks at what the bot may do in a channel.
+    pub async fn place(&mut self, channel: u64, bot: u64) -> Place {
+        match self.look(channel, bot).await {
+            Ok((name, missing)) => Place::Found { name, missing },
+            Err(error) if error.is_forbidden() => Place::Unseen,
+            Err(error) => Place::Unknown(error.to_string()),
+        }
+    }
+
+    async fn look(&mut self, id: u64, bot: u64) -> Result<(String, Missing), RestError> {
+        let channel: Channel = self.get(format!("/channels/{id}"), "GET channel").await?;
+        let name = channel.name.clone().unwrap_or_else(|| "direct messages".to_owned());
+        // In direct messages there is nothing to be denied.
+        let Some(guild_id) = channel.guild_id else { return Ok((name, Missing::default())) };
+        // Announcement, public and private threads.
+        let thread = matches!(channel.kind, 10..=12);
+        let overwrites = match channel.parent_id.filter(|_| thread) {
+            Some(parent) => self.get::<Channel>(format!("/channels/{parent}"), "GET channel").await?.permission_overwrites,
+            None => channel.permission_overwrites,
+        };
+        let overwrites: Vec<Overwrite> =
+            overwrites.into_iter().map(|WireOverwrite { id, allow, deny }| Overwrite { id, allow, deny }).collect();
+        let guild = self.guild(guild_id, bot).await?;
+        Ok((name, missing(permissions(&guild.bot, &guild.roles, &overwrites), thread)))
+    }
+
+    async fn guild(&mut self, id: u64, bot: u64) -> Result<Guild, RestError> {
+        if let Some(known) = self.guilds.get(&id) {
+            return Ok(known.clone());
+        }
+        let wire: WireGuild = self.get(format!("/guilds/{id}"), "GET guild").await?;
+        let member: Member = self.get(format!("/guilds/{id}/members/{bot}"), "GET member").await?;
+        let until = member.communication_disabled_until.and_then(|until| until.parse::<jiff::Timestamp>().ok());
+        let standing = Standing {
+            user: bot,
+            guild: id,
+            owns_guild: wire.owner_id == bot,
+            roles: member.roles.iter().filter_map(|role| role.parse().ok()).collect(),
+            timed_out: until.is_some_and(|until| until > jiff::Timestamp::now()),
+        };
+        let guild = Guild { roles: wire.roles.into_iter().map(|role| (role.id, role.permissions)).collect(), bot: standing };
+        self.guilds.insert(id, guild.clone());
+        Ok(guild)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: String, bucket: &'static str) -> Result<T, RestError> {
+        self.api.get(path, (bucket, 0), PATIENCE).await
+    }
+}
+
+/// Permissions are numbers in strings.
+fn bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(text) => text.parse().map_err(D::Error::custom),
+        Value::Number(number) => number.as_u64().ok_or_else(|| D::Error::custom("not a set of permissions")),
+        _ => Err(D::Error::custom("not a set of permissions")),
+    }
+}

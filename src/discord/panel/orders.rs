@@ -1,0 +1,70 @@
+//! What the commands do.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Panel, Said, menu, page};
+use crate::discord::commands::{TABLE, Who};
+use crate::discord::intake::Asker;
+use crate::dispatch::{Setting, View, queue_rows, session_rows, status_rows};
+
+/// For what agents tell of their sessions, where somebody waits for an answer.
+const TELL: Duration = Duration::from_secs(8);
+
+/// What somebody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::discord) enum Order {
+    Status,
+    Queue,
+    /// Lists conversations, or takes one up again.
+    Sessions,
+    Settings,
+    /// Shows or chooses a setting.
+    Set(Setting),
+    Compact,
+    Ping,
+    Help,
+}
+
+impl Order {
+    /// Whether an answer that takes longer is for whoever asked alone. Discord wants to know before the answer is there.
+    pub(super) fn is_private(self) -> bool {
+        !matches!(self, Self::Set(_) | Self::Compact)
+    }
+
+    pub(super) async fn carry_out(self, panel: &dyn Panel, asker: &Asker, given: &[(String, String)]) -> Said {
+        let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
+        let now = Timestamp::now();
+        match (self, value) {
+            (Self::Status, _) => Said::private(page::of(&status_rows(&panel.view(asker).await, asker.owner, now))),
+            (Self::Queue, _) => Said::private(page::of(&queue_rows(&panel.queue(asker).await, now))),
+            (Self::Sessions, None) => {
+                let found = panel.conversations(asker, TELL).await;
+                let hint = if found.all.is_empty() { "" } else { "\n-# `/sessions resume:` takes one up again." };
+                Said::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
+            }
+            (Self::Sessions, Some(id)) => Said::changed(panel.resume(asker, id).await.map(|text| page::escaped(&text))),
+            (Self::Settings, _) => menu::settings(&panel.view(asker).await),
+            (Self::Set(setting), None) => {
+                let (Ok(text) | Err(text)) = panel.choose(asker, setting, None).await;
+                Said::private(text)
+            }
+            (Self::Set(setting), Some(value)) => Said::changed(panel.choose(asker, setting, Some(value)).await),
+            (Self::Compact, _) => Said::changed(panel.compact(asker).await),
+            (Self::Ping, name) => {
+                let (Ok(text) | Err(text)) = panel.ping(asker, name).await;
+                Said::private(page::escaped(&text))
+            }
+            (Self::Help, _) => Said::private(help(&panel.view(asker).await, asker.owner)),
+        }
+    }
+}
+
+/// The commands that are of use here.
+fn help(view: &View, owner: bool) -> String {
+    let useful =
+        TABLE.iter().filter(|command| command.needs.is_none_or(|feature| view.has(feature)) && (owner || command.who == Who::Everyone));
+    let lines: Vec<String> = useful.map(|command| format!("`/{}` {}", command.name, command.description)).collect();
+    format!("{} answers here. Mention me, answer me, or write to me in private.\n{}", page::escaped(&view.label), lines.join("\n"))
+}

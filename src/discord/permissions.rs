@@ -1,0 +1,153 @@
+//! What the bot may do in a channel, worked out from roles and overwrites.
+//!
+//! Pure. Follows "Permission Overwrites", "Implicit Permissions" and "Permissions for Timed Out Members" of Discord's
+//! documentation (topic Permissions, 2026-08). Pinned by the tests below and by `gateway::doctor`.
+
+/// All permissions of the documentation; what the owner and administrators have.
+const ALL: u64 = u64::MAX;
+const ADMINISTRATOR: u64 = 1 << 3;
+const ADD_REACTIONS: u64 = 1 << 6;
+const VIEW_CHANNEL: u64 = 1 << 10;
+const SEND_MESSAGES: u64 = 1 << 11;
+const ATTACH_FILES: u64 = 1 << 15;
+const READ_MESSAGE_HISTORY: u64 = 1 << 16;
+const CREATE_PUBLIC_THREADS: u64 = 1 << 35;
+const SEND_MESSAGES_IN_THREADS: u64 = 1 << 38;
+
+/// What the bot uses: without the first ones it cannot answer, without the others something is missing.
+const NEEDED: [(u64, &str); 3] =
+    [(VIEW_CHANNEL, "View Channel"), (SEND_MESSAGES, "Send Messages"), (READ_MESSAGE_HISTORY, "Read Message History")];
+const WANTED: [(u64, &str); 4] = [
+    (ATTACH_FILES, "Attach Files"),
+    (ADD_REACTIONS, "Add Reactions"),
+    (SEND_MESSAGES_IN_THREADS, "Send Messages in Threads"),
+    (CREATE_PUBLIC_THREADS, "Create Public Threads"),
+];
+
+/// Allows and denies for a role or a member in a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Overwrite {
+    /// Of the role or member; the guild's own id is the role of everyone.
+    pub(super) id: u64,
+    pub(super) allow: u64,
+    pub(super) deny: u64,
+}
+
+/// A member as far as permissions go.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    pub(super) user: u64,
+    pub(super) guild: u64,
+    pub(super) owns_guild: bool,
+    /// Those of the member, without the one of everyone.
+    pub(super) roles: Vec<u64>,
+    pub(super) timed_out: bool,
+}
+
+/// What is missing in a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// The bot cannot answer there.
+    pub needed: Vec<&'static str>,
+    /// It can, without something.
+    pub wanted: Vec<&'static str>,
+}
+
+/// What a member may do in a channel. `roles` are all of the guild with their permissions; of a thread, the overwrites are
+/// its parent's.
+pub(super) fn permissions(member: &Standing, roles: &[(u64, u64)], overwrites: &[Overwrite]) -> u64 {
+    let of_role = |id: u64| roles.iter().find(|(role, _)| *role == id).map_or(0, |(_, permissions)| *permissions);
+    let base = member.roles.iter().fold(of_role(member.guild), |all, role| all | of_role(*role));
+    if member.owns_guild || base & ADMINISTRATOR != 0 {
+        return ALL;
+    }
+    let of = |id: u64| overwrites.iter().filter(move |overwrite| overwrite.id == id);
+    let apply = |permissions: u64, (allow, deny): (u64, u64)| (permissions & !deny) | allow;
+    let sum = |(allow, deny): (u64, u64), overwrite: &Overwrite| (allow | overwrite.allow, deny | overwrite.deny);
+    let mut permissions = apply(base, of(member.guild).fold((0, 0), sum));
+    permissions = apply(permissions, member.roles.iter().flat_map(|role| of(*role)).fold((0, 0), sum));
+    permissions = apply(permissions, of(member.user).fold((0, 0), sum));
+    if member.timed_out {
+        permissions &= VIEW_CHANNEL | READ_MESSAGE_HISTORY;
+    }
+    if permissions & VIEW_CHANNEL == 0 { 0 } else { permissions }
+}
+
+/// What the bot uses and may not do. In a thread another permission is needed for sending.
+pub(super) fn missing(permissions: u64, thread: bool) -> Missing {
+    let lacks = |(bit, _): &&(u64, &'static str)| permissions & bit == 0;
+    let sends = |(bit, name): (u64, &'static str)| match bit {
+        SEND_MESSAGES if thread => (SEND_MESSAGES_IN_THREADS, "Send Messages in Threads"),
+        _ => (bit, name),
+    };
+    let needed: Vec<_> = NEEDED.into_iter().map(sends).collect();
+    let here = |(bit, _): &&(u64, &'static str)| !thread || ![SEND_MESSAGES_IN_THREADS, CREATE_PUBLIC_THREADS].contains(bit);
+    let names = |list: &[(u64, &'static str)]| list.iter().filter(lacks).map(|(_, name)| *name).collect();
+    let wanted: Vec<_> = WANTED.iter().filter(here).copied().collect();
+    Missing { needed: names(&needed), wanted: names(&wanted) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUILD: u64 = 1;
+    const CREW: u64 = 2;
+    const QUIET: u64 = 3;
+    const BOT: u64 = 9;
+
+    fn bot() -> Standing {
+        Standing { user: BOT, guild: GUILD, owns_guild: false, roles: vec![CREW, QUIET], timed_out: false }
+    }
+
+    fn over(id: u64, allow: u64, deny: u64) -> Overwrite {
+        Overwrite { id, allow, deny }
+    }
+
+    const VIEW_SEND: u64 = VIEW_CHANNEL | SEND_MESSAGES;
+
+    #[test]
+    fn permissions_are_those_of_everyone_and_of_all_roles() {
+        let roles = [(GUILD, VIEW_CHANNEL), (CREW, SEND_MESSAGES), (77, ATTACH_FILES)];
+        assert_eq!(permissions(&bot(), &roles, &[]), VIEW_SEND);
+    }
+
+    #[test]
+    fn what_is_for_a_role_goes_before_what_is_for_everyone_and_the_member_before_both() {
+        let roles = [(GUILD, VIEW_SEND)];
+        let everyone = over(GUILD, 0, VIEW_SEND);
+        assert_eq!(permissions(&bot(), &roles, &[everyone]), 0);
+        assert_eq!(permissions(&bot(), &roles, &[over(CREW, VIEW_SEND, 0), everyone]), VIEW_SEND, "in any order");
+        // Among roles an allow wins over a deny, whichever stands higher.
+        let both = [over(CREW, SEND_MESSAGES, 0), over(QUIET, 0, SEND_MESSAGES)];
+        assert_eq!(permissions(&bot(), &roles, &both), VIEW_SEND);
+        assert_eq!(permissions(&bot(), &roles, &[both[0], over(BOT, 0, SEND_MESSAGES)]), VIEW_CHANNEL);
+        assert_eq!(permissions(&bot(), &roles, &[over(77, 0, VIEW_SEND)]), VIEW_SEND, "another's role is nothing");
+    }
+
+    #[test]
+    fn owners_and_administrators_may_everything_whatever_is_denied() {
+        let denied = [over(GUILD, 0, ALL), over(BOT, 0, ALL)];
+        assert_eq!(permissions(&bot(), &[(CREW, ADMINISTRATOR)], &denied), ALL);
+        assert_eq!(permissions(&Standing { owns_guild: true, ..bot() }, &[], &denied), ALL);
+        assert_eq!(permissions(&bot(), &[(GUILD, 0)], &[over(BOT, ADMINISTRATOR | VIEW_CHANNEL, 0)]) & SEND_MESSAGES, 0);
+    }
+
+    #[test]
+    fn who_cannot_see_a_channel_can_do_nothing_there_and_who_is_timed_out_only_read() {
+        let roles = [(GUILD, VIEW_SEND | READ_MESSAGE_HISTORY)];
+        assert_eq!(permissions(&bot(), &roles, &[over(GUILD, 0, VIEW_CHANNEL)]), 0);
+        let quiet = Standing { timed_out: true, ..bot() };
+        assert_eq!(permissions(&quiet, &roles, &[]), VIEW_CHANNEL | READ_MESSAGE_HISTORY);
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_in_a_thread_it_is_the_threads_permission() {
+        assert_eq!(missing(ALL, false), Missing::default());
+        let lacks = missing(VIEW_SEND | ATTACH_FILES, false);
+        assert_eq!(lacks.needed, ["Read Message History"]);
+        assert_eq!(lacks.wanted, ["Add Reactions", "Send Messages in Threads", "Create Public Threads"]);
+        let thread = missing(VIEW_SEND | READ_MESSAGE_HISTORY | ATTACH_FILES | ADD_REACTIONS, true);
+        assert_eq!((thread.needed, thread.wanted), (vec!["Send Messages in Threads"], vec![]));
+    }
+}

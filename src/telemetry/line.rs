@@ -1,0 +1,224 @@
+//! What a line of the log looks like: one flat JSON object, or a line for people.
+//!
+//! In the JSON form the fields of the surrounding spans stand beside those of the event, so that `jq 'select(.turn ==
+//! "1f0c9a2e")'` finds every line of a turn. An inner span wins over an outer one, the event over both.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+use tracing::callsite::Identifier;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::{Format, Full, JsonFields, Writer};
+use tracing_subscriber::fmt::time::SystemTime;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use super::flood::{Flood, Verdict};
+use crate::figures;
+
+/// What the last line says before others like it are left out.
+const LEFT_OUT: &str = "more lines like this are left out for up to a minute";
+
+/// Counts warnings by the place they come from.
+#[derive(Debug, Default)]
+struct Gate(Mutex<Flood<Identifier>>);
+
+impl Gate {
+    fn admit(&self, event: &Event<'_>) -> Verdict {
+        let metadata = event.metadata();
+        // Libraries that speak by `log` share one place.
+        if *metadata.level() != Level::WARN || metadata.target() == "log" {
+            return Verdict::Show;
+        }
+        let verdict = self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(metadata.callsite(), Instant::now());
+        if verdict == Verdict::LeaveOut {
+            figures::log_line_left_out();
+        }
+        verdict
+    }
+}
+
+/// For people.
+#[derive(Debug)]
+pub(super) struct Human {
+    format: Format<Full, SystemTime>,
+    gate: Gate,
+}
+
+impl Human {
+    pub(super) fn new() -> Self {
+        Self { format: Format::default().with_target(false), gate: Gate::default() }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Human
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        match self.gate.admit(event) {
+            Verdict::LeaveOut => return Ok(()),
+            Verdict::Last => write!(writer, "({LEFT_OUT}) ")?,
+            Verdict::Show => {}
+        }
+        self.format.format_event(context, writer, event)
+    }
+}
+
+/// One JSON object a line.
+#[derive(Debug, Default)]
+pub(super) struct Flat {
+    gate: Gate,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat {
+    fn format_event(&self, context: &FmtContext<'_, S, JsonFields>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let verdict = self.gate.admit(event);
+        if verdict == Verdict::LeaveOut {
+            return Ok(());
+        }
+        let mut fields = Map::new();
+        for span in context.event_scope().into_iter().flat_map(tracing_subscriber::registry::Scope::from_root) {
+            let extensions = span.extensions();
+            let formatted = extensions.get::<FormattedFields<JsonFields>>();
+            if let Some(Ok(of_span)) = formatted.map(|formatted| serde_json::from_str::<Map<String, Value>>(formatted)) {
+                fields.extend(of_span);
+            }
+        }
+        event.record(&mut Fields(&mut fields));
+        if verdict == Verdict::Last {
+            fields.insert("left_out".to_owned(), LEFT_OUT.into());
+        }
+        let message = fields.remove("message").unwrap_or_default();
+        let (now, level) = (jiff::Timestamp::now(), event.metadata().level());
+        write!(writer, r#"{{"timestamp":"{now:.6}","level":"{level}","message":{message}"#)?;
+        for (name, value) in fields.iter().filter(|(name, _)| !["timestamp", "level"].contains(&name.as_str())) {
+            write!(writer, ",{}:{value}", Value::from(name.as_str()))?;
+        }
+        writeln!(writer, "}}")
+    }
+}
+
+/// Takes the fields of an event in.
+struct Fields<'a>(&'a mut Map<String, Value>);
+
+impl Fields<'_> {
+    fn set(&mut self, field: &Field, value: Value) {
+        let name = field.name();
+        // What `log` adds says where in a library's code the line comes from.
+        if !name.starts_with("log.") {
+            self.0.insert(name.trim_start_matches("r#").to_owned(), value);
+        }
+    }
+}
+
+impl Visit for Fields<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value.into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, value.into());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, format!("{value:?}").into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(act: impl FnOnce()) -> Vec<Value> {
+        let memory = Memory::default();
+        let writer = memory.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(Level::TRACE)
+            .with_writer(move || writer.clone())
+            .fmt_fields(JsonFields::new())
+            .event_format(Flat::default())
+            .finish();
+        tracing::subscriber::with_default(subscriber, act);
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    }
+
+    #[test]
+    fn the_fields_of_all_spans_stand_at_the_top_and_the_inner_one_wins() {
+        let lines = logged(|| {
+            let outer = tracing::info_span!("turn", turn = "1f0c9a2e", event = 7_u64, backend = tracing::field::Empty);
+            let _outer = outer.enter();
+            outer.record("backend", "demo");
+            let _inner = tracing::info_span!("link", link = "aa", backend = "other").entered();
+            tracing::info!(lane = %crate::event::Lane::Channel(5), r#type = "x", ok = true, "say \"{}\"\n{{", 1);
+        });
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        for (name, value) in [
+            ("message", Value::from("say \"1\"\n{")),
+            ("level", "INFO".into()),
+            ("turn", "1f0c9a2e".into()),
+            ("event", 7.into()),
+            ("backend", "other".into()),
+            ("lane", "channel:5".into()),
+            ("type", "x".into()),
+            ("ok", true.into()),
+        ] {
+            assert_eq!(line[name], value, "{name} in {line}");
+        }
+        assert!(line["timestamp"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{line}");
+    }
+
+    #[test]
+    fn a_field_cannot_pass_for_the_level_or_the_time() {
+        let lines = logged(|| tracing::info!(level = "ERROR", timestamp = "then", "hello"));
+        assert_eq!(lines[0]["level"], "INFO", "{lines:?}");
+        assert_ne!(lines[0]["timestamp"], "then");
+    }
+
+    #[test]
+    fn a_flood_of_warnings_ends_with_a_word_and_events_go_on() {
+        let lines = logged(|| {
+            for n in 0..500 {
+                tracing::warn!(n, "the queue is full");
+                tracing::info!(n, "event accepted");
+            }
+        });
+        let warnings: Vec<&Value> = lines.iter().filter(|line| line["level"] == "WARN").collect();
+        assert_eq!((warnings.len(), lines.len()), (200, 700));
+        assert_eq!(warnings.iter().filter(|line| line["left_out"] == LEFT_OUT).count(), 1);
+        assert_eq!(warnings[199]["left_out"], LEFT_OUT);
+    }
+}

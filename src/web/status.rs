@@ -1,0 +1,151 @@
+//! `/livez`, `/readyz` and `/metrics`, for whoever watches over the program.
+//!
+//! Owns the listener, the recorder behind [`crate::figures`] and how both look to the outside. What is alive and ready is
+//! decided behind [`Vitals`]. Tells figures and reasons, never names of people, prompts or secrets. Pinned by
+//! `tests/gateway/status.rs`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::figures::{self, FIGURES, Kind};
+
+/// How often measurements are put into their buckets; until then they are kept one by one.
+const UPKEEP: Duration = Duration::from_secs(5);
+/// Longest wait for the program's answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the pages ask of the program.
+#[async_trait]
+pub trait Vitals: Send + Sync {
+    /// Returns when the program can do something; never, where it is stuck.
+    async fn alive(&self);
+
+    /// Why the program is not ready to answer people, one short line each; empty: it is.
+    async fn unready(&self) -> Vec<String>;
+
+    /// Tells the figures that are counted when somebody looks.
+    async fn measure(&self);
+}
+
+/// Why there are no status pages.
+#[derive(Debug, thiserror::Error)]
+pub enum StatusError {
+    /// The address is taken, or not ours.
+    #[error("cannot listen at {address}")]
+    Listen {
+        /// `STATUS_ADDRESS`.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is a recorder already, or a figure has no buckets.
+    #[error("cannot record figures")]
+    Record(#[from] BuildError),
+}
+
+/// The pages. Dropping it closes them.
+#[derive(Debug)]
+pub struct StatusPages {
+    /// Where they are: with the port that was taken where 0 was asked for.
+    pub address: SocketAddr,
+    serving: JoinHandle<()>,
+    upkeep: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    vitals: Arc<dyn Vitals>,
+    figures: PrometheusHandle,
+}
+
+impl StatusPages {
+    /// Begins to record and to serve. Call it before anything that is to be counted; once a program.
+    ///
+    /// # Errors
+    /// [`StatusError`]; nothing is served.
+    pub async fn open(address: SocketAddr, vitals: Arc<dyn Vitals>) -> Result<Self, StatusError> {
+        let listener = TcpListener::bind(address).await.map_err(|source| StatusError::Listen { address, source })?;
+        let address = listener.local_addr().map_err(|source| StatusError::Listen { address, source })?;
+        let figures = recorder()?;
+        let kept = figures.clone();
+        let upkeep = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(UPKEEP).await;
+                kept.run_upkeep();
+            }
+        });
+        let router = router(Shared { vitals, figures });
+        let serving = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!(%error, "the status pages are gone");
+            }
+        });
+        Ok(Self { address, serving, upkeep })
+    }
+}
+
+impl Drop for StatusPages {
+    fn drop(&mut self) {
+        self.serving.abort();
+        self.upkeep.abort();
+    }
+}
+
+/// Makes the recorder that everything is counted with.
+fn recorder() -> Result<PrometheusHandle, BuildError> {
+    let mut builder = PrometheusBuilder::new();
+    for figure in FIGURES {
+        if let Kind::Histogram(buckets) = figure.kind {
+            builder = builder.set_buckets_for_metric(Matcher::Full(figure.name.to_owned()), buckets)?;
+        }
+    }
+    let handle = builder.install_recorder()?;
+    figures::describe();
+    Ok(handle)
+}
+
+fn router(shared: Shared) -> Router {
+    Router::new().route("/livez", get(livez)).route("/readyz", get(readyz)).route("/metrics", get(render)).with_state(shared)
+}
+
+/// 200 while the runtime answers and the dispatcher's locks are free.
+async fn livez(State(shared): State<Shared>) -> Response {
+    match tokio::time::timeout(PATIENCE, shared.vitals.alive()).await {
+        Ok(()) => page(StatusCode::OK, &json!({"alive": true})),
+        Err(_) => page(StatusCode::SERVICE_UNAVAILABLE, &json!({"alive": false, "reasons": ["the dispatcher does not answer"]})),
+    }
+}
+
+/// 200 while prompts are answered; else 503 with the reasons.
+async fn readyz(State(shared): State<Shared>) -> Response {
+    let late = vec!["looking at it takes too long".to_owned()];
+    let reasons = tokio::time::timeout(PATIENCE, shared.vitals.unready()).await.unwrap_or(late);
+    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    page(status, &json!({"ready": reasons.is_empty(), "reasons": reasons}))
+}
+
+/// The figures in Prometheus' text format, version 0.0.4.
+async fn render(State(shared): State<Shared>) -> Response {
+    // What cannot be counted in time stays as it was.
+    let _ = tokio::time::timeout(PATIENCE, shared.vitals.measure()).await;
+    shared.figures.run_upkeep();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shared.figures.render()).into_response()
+}
+
+fn page(status: StatusCode, body: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], format!("{body}\n")).into_response()
+}

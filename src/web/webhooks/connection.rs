@@ -1,0 +1,122 @@
+//! Connections: how many there are, and how long and how large what comes before a body may be.
+//!
+//! What a request's handler cannot see is bounded here: somebody who connects and says nothing, or sends headers for
+//! ever. Each connection carries one request.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+
+/// Connections at the same time; further ones wait in the system's queue.
+const MOST: usize = 256;
+/// From the connection to the last byte of the headers.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Of method, address and headers, bytes.
+const HEAD_SIZE: usize = 32 << 10;
+
+/// A listener that lets in only so many.
+pub(super) struct Door {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+}
+
+impl Door {
+    pub(super) fn new(listener: TcpListener) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(MOST)) }
+    }
+}
+
+impl Listener for Door {
+    type Io = Visit;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Visit, SocketAddr) {
+        let place = Arc::clone(&self.places).acquire_owned().await.expect("it is never closed");
+        // The trait's, which goes on after errors.
+        let (stream, address) = Listener::accept(&mut self.listener).await;
+        // Only costs time where it cannot be set.
+        let _ = stream.set_nodelay(true);
+        let head = Head::default();
+        (Visit { stream, head, seen: 0, late: Box::pin(tokio::time::sleep(HEAD_TIME)), _place: place }, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Whether all headers of a connection's request have come.
+#[derive(Clone, Debug, Default)]
+struct Head(Arc<AtomicBool>);
+
+/// Who called, for the handler.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) address: SocketAddr,
+    head: Head,
+}
+
+impl Caller {
+    /// Says that the headers have come: from now on the handler bounds what is read.
+    pub(super) fn head_is_read(&self) {
+        self.head.0.store(true, Ordering::Release);
+    }
+}
+
+impl Connected<IncomingStream<'_, Door>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+        Self { address: *stream.remote_addr(), head: stream.io().head.clone() }
+    }
+}
+
+/// One connection.
+pub(super) struct Visit {
+    stream: TcpStream,
+    head: Head,
+    /// Bytes so far.
+    seen: usize,
+    late: Pin<Box<Sleep>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl AsyncRead for Visit {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if !self.head.0.load(Ordering::Acquire) {
+            if self.seen >= HEAD_SIZE {
+                return Poll::Ready(Err(io::Error::other("the headers are too large")));
+            }
+            if self.late.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.seen = self.seen.saturating_add(buffer.filled().len() - before);
+        read
+    }
+}
+
+impl AsyncWrite for Visit {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,68 @@
+//! The log of calls that were not taken: the first of a kind, and then now and then with how many there were.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::answer::Refused;
+use super::connection::Caller;
+
+/// Between two lines of a kind.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// What was logged when, by status and webhook that exists; others share a line.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<HashMap<(u16, Option<String>), Logged>>);
+
+#[derive(Debug)]
+struct Logged {
+    at: Instant,
+    since: u64,
+}
+
+impl Refusals {
+    /// Logs a refusal, unless one like it was logged just before. Anybody may cause one, so nothing that a caller chose
+    /// stands in the line: no name that there is not, no header, no part of a body.
+    pub(super) fn log(&self, webhook: Option<&str>, caller: &Caller, refused: &Refused) {
+        let now = Instant::now();
+        let Some(others) = self.due((refused.status(), webhook.map(str::to_owned)), now) else { return };
+        let (status, from) = (refused.status(), caller.address.ip());
+        tracing::warn!(webhook, status, %from, others, "webhook refused: {refused}");
+    }
+
+    /// How many were left out since the last line; none: it is not time for another one.
+    fn due(&self, kind: (u16, Option<String>), now: Instant) -> Option<u64> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get_mut(&kind) {
+            Some(logged) if now.duration_since(logged.at) < PAUSE => {
+                logged.since += 1;
+                None
+            }
+            Some(logged) => {
+                let others = std::mem::take(&mut logged.since);
+                logged.at = now;
+                Some(others)
+            }
+            None => {
+                known.insert(kind, Logged { at: now, since: 0 });
+                Some(0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_costs_a_line_now_and_then_and_is_counted() {
+        let (refusals, now) = (Refusals::default(), Instant::now());
+        let due = |status, after| refusals.due((status, None), now + after);
+        assert_eq!(due(401, Duration::ZERO), Some(0));
+        assert!((0..1_000).all(|_| due(401, Duration::from_secs(1)).is_none()));
+        assert_eq!(due(429, Duration::from_secs(1)), Some(0), "of another kind");
+        assert_eq!(due(401, PAUSE), Some(1_000));
+        assert_eq!(due(401, PAUSE * 2), Some(0));
+    }
+}

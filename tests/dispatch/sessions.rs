@@ -1,0 +1,174 @@
+//! Conversations that are put away, listed, taken up again and shortened.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Dispatcher, Parts};
+use aetheel::event::Lane;
+use aetheel::queue::Limits;
+use aetheel::workspace::Bindings;
+
+use crate::support::lasting::{LastingBackend, Replaceable, Sitting, Told, echoing};
+use crate::support::scripted::{Agent, Collected, ScriptedLauncher, message, parts};
+
+const SEVEN: Lane = Lane::Channel(7);
+const EIGHT: Lane = Lane::Channel(8);
+const LIMIT: Duration = Duration::from_secs(30);
+
+struct Desk {
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    opened: Arc<Mutex<Vec<String>>>,
+    bindings: Bindings,
+    folder: Arc<tempfile::TempDir>,
+}
+
+/// A dispatcher with a long-lived agent, in a folder that may know things already.
+async fn desk(folder: Arc<tempfile::TempDir>) -> Desk {
+    let opened: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&opened);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| echoing(agent, Arc::clone(&told)));
+    with_launcher(folder, launcher, opened).await
+}
+
+async fn with_launcher(folder: Arc<tempfile::TempDir>, launcher: Arc<ScriptedLauncher>, opened: Arc<Mutex<Vec<String>>>) -> Desk {
+    let collected = Arc::new(Collected::default());
+    let backends = Replaceable::new(LastingBackend::new("link", 1));
+    let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
+    let parts: Parts = parts(folder.path(), "lasting", backends, launcher, &collected, limits).await;
+    let bindings = parts.workspace.bindings().clone();
+    Desk { dispatcher: Dispatcher::new(parts), collected, opened, bindings, folder }
+}
+
+async fn fresh() -> Desk {
+    desk(Arc::new(tempfile::tempdir().unwrap())).await
+}
+
+impl Desk {
+    /// A turn, to its end.
+    async fn turn(&self, channel: u64, prompt: &str) {
+        let before = self.collected.answers(0).await.len();
+        self.dispatcher.submit(message(channel, prompt)).unwrap();
+        let answers = self.collected.answers(before + 1).await;
+        assert_eq!(answers[before].1.failure, None);
+        self.dispatcher.idle().await;
+    }
+
+    /// Titles, those from the agent in brackets, the current one with a star.
+    async fn titles(&self, lane: &Lane, owner: bool) -> Vec<String> {
+        let all = self.dispatcher.conversations(lane, owner, LIMIT).await.all.into_iter();
+        all.map(|known| {
+            let title = if known.ours { known.title } else { format!("[{}]", known.title) };
+            if known.current { format!("{title}*") } else { title }
+        })
+        .collect()
+    }
+
+    async fn session(&self, lane: &Lane) -> Option<String> {
+        self.bindings.get(lane, "lasting").await.session.map(|session| session.to_string())
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_was_put_away_is_taken_up_again_also_after_a_restart() {
+    let first = fresh().await;
+    first.turn(7, "fix\n the build").await;
+    let id = first.session(&SEVEN).await.expect("a session");
+    assert!(first.dispatcher.reset(&SEVEN).await.unwrap());
+    first.turn(7, "paint the shed").await;
+    first.dispatcher.shutdown(Duration::ZERO).await;
+
+    let desk = desk(Arc::clone(&first.folder)).await;
+    let mut titles = desk.titles(&SEVEN, false).await;
+    titles.sort();
+    assert_eq!(titles, ["fix the build", "paint the shed*"]);
+    let told = desk.dispatcher.resume(&SEVEN, &id, false, LIMIT).await;
+    assert_eq!(told.as_deref(), Ok("\"fix the build\" goes on with the next message"));
+    assert!(desk.dispatcher.resume(&SEVEN, &id, false, LIMIT).await.unwrap().contains("present conversation"));
+    desk.turn(7, "and now?").await;
+    assert_eq!(*desk.opened.lock().unwrap(), [format!("{id} 1")], "the agent was told which one");
+    desk.dispatcher.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn nobody_sees_or_takes_the_conversation_of_another_channel() {
+    let desk = fresh().await;
+    desk.turn(7, "mine").await;
+    desk.turn(8, "theirs").await;
+    let theirs = desk.session(&EIGHT).await.expect("a session");
+    for owner in [false, true] {
+        let refused = desk.dispatcher.resume(&SEVEN, &theirs, owner, LIMIT).await.unwrap_err();
+        assert!(refused.ends_with("(unknown session)"), "{refused}");
+        assert!(!desk.titles(&SEVEN, owner).await.iter().any(|title| title.contains("theirs")));
+    }
+    assert!(desk.dispatcher.reset(&EIGHT).await.unwrap());
+    assert!(desk.dispatcher.resume(&SEVEN, &theirs, true, LIMIT).await.is_err(), "put away, it is still theirs");
+    for bad in ["--evil", "", "../x"] {
+        assert!(desk.dispatcher.resume(&SEVEN, bad, true, LIMIT).await.is_err(), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_begun_at_the_agents_own_terminal_in_this_directory_is_for_owners() {
+    let desk = fresh().await;
+    desk.turn(7, "mine").await;
+    assert_eq!(desk.titles(&SEVEN, false).await, ["mine*"]);
+    assert_eq!(desk.titles(&SEVEN, true).await, ["mine*", "[At the terminal]"]);
+    assert!(desk.dispatcher.resume(&SEVEN, "t-1", false, LIMIT).await.is_err());
+    assert!(desk.dispatcher.resume(&SEVEN, "t-2", true, LIMIT).await.is_err(), "it is of another directory");
+    desk.dispatcher.resume(&SEVEN, "t-1", true, LIMIT).await.unwrap();
+    assert_eq!(desk.session(&SEVEN).await.as_deref(), Some("t-1"));
+    assert_eq!(desk.titles(&SEVEN, false).await[0], "At the terminal*", "now it is this channel's");
+}
+
+#[tokio::test]
+async fn an_open_conversation_is_shortened_and_goes_on_under_its_new_id() {
+    let desk = fresh().await;
+    let why = desk.dispatcher.compact(&SEVEN).await.unwrap_err();
+    assert!(why.ends_with("(nothing to shorten)"), "{why}");
+    desk.turn(7, "a long story").await;
+    assert_eq!(desk.dispatcher.compact(&SEVEN).await.as_deref(), Ok("The conversation is shortened"));
+    assert_eq!(desk.session(&SEVEN).await.as_deref(), Some("short-1"));
+    assert_eq!(desk.titles(&SEVEN, false).await, ["a long story*"]);
+    desk.turn(7, "and then?").await;
+    assert_eq!(desk.opened.lock().unwrap().len(), 1, "it is the same session of the agent");
+    desk.dispatcher.shutdown(Duration::ZERO).await;
+
+    let restarted = self::desk(Arc::clone(&desk.folder)).await;
+    let why = restarted.dispatcher.compact(&SEVEN).await.unwrap_err();
+    assert!(why.ends_with("(not open)"), "{why}");
+}
+
+#[tokio::test]
+async fn nothing_is_shortened_while_the_agent_works() {
+    let opened: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&opened);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let mut sitting = Sitting::new(agent, &told);
+        async move {
+            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                if text.contains("first") {
+                    sitting.answer(&session, &turn, &text).await;
+                }
+            }
+        }
+    });
+    let desk = with_launcher(Arc::new(tempfile::tempdir().unwrap()), launcher, opened).await;
+    desk.turn(7, "first").await;
+    desk.dispatcher.submit(message(7, "for ever")).unwrap();
+    let why = desk.dispatcher.compact(&SEVEN).await.unwrap_err();
+    assert!(why.ends_with("(busy)"), "{why}");
+    desk.dispatcher.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn models_the_agent_tells_of_are_listed_and_it_is_not_asked_for_every_key() {
+    let desk = fresh().await;
+    desk.turn(7, "hello").await;
+    for _ in 0..3 {
+        let models = desk.dispatcher.models(&SEVEN, LIMIT).await;
+        let told: Vec<(&str, &str)> = models.iter().map(|model| (model.id.as_str(), model.label.as_str())).collect();
+        assert_eq!(told, [("m-1", "asked 1")]);
+    }
+}

@@ -1,0 +1,109 @@
+//! What there is to show about a lane.
+
+use std::sync::Arc;
+
+use aetheel::agent::Exit;
+use aetheel::dispatch::{Setting, queue_rows, status_rows};
+use aetheel::event::{Lane, NewEvent};
+use tokio::sync::watch;
+
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
+
+const SEVEN: Lane = Lane::Channel(7);
+
+/// An agent that ends its turns when it may.
+fn held() -> (Arc<ScriptedLauncher>, watch::Sender<bool>) {
+    let (release, held) = watch::channel(false);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let mut held = held.clone();
+        async move {
+            let _ = held.wait_for(|released| *released).await;
+            agent.say(&["session s-1", "text done", "done"]).await;
+            agent.exit(Exit::Code(0), "").await;
+        }
+    });
+    (launcher, release)
+}
+
+#[tokio::test]
+async fn what_runs_and_waits_is_shown_by_its_first_words_without_secrets() {
+    let (launcher, release) = held();
+    let desk = Desk::new(launcher, Wishes { secret: Some("hunter2-hunter2".to_owned()), ..Wishes::default() }).await;
+    desk.ask(7, "first\nthing");
+    let by = |text: &str| NewEvent { author: Some("ann".to_owned()), ..message(7, text) };
+    desk.dispatcher.submit(by("the password is hunter2-hunter2")).unwrap();
+    desk.dispatcher.submit(by(&"long ".repeat(100))).unwrap();
+    desk.ask(8, "elsewhere");
+    let queue = desk.dispatcher.queue_of(&SEVEN);
+    let running = queue.running.clone().expect("something runs");
+    assert_eq!((running.words.as_str(), running.who.as_str()), ("first thing", "somebody"));
+    let waiting: Vec<(&str, &str)> = queue.waiting.iter().map(|seen| (seen.words.as_str(), seen.who.as_str())).collect();
+    assert_eq!(waiting.len(), 2);
+    assert!(waiting[0].0.starts_with("the password is ") && !waiting[0].0.contains("hunter2"), "{waiting:?}");
+    assert!(waiting[1].0.ends_with('…') && waiting[1].1 == "ann", "{waiting:?}");
+    assert_eq!((queue.all_running, queue.all_waiting, queue.slots), (2, 2, 5));
+    let rows = queue_rows(&queue, jiff::Timestamp::now());
+    assert_eq!(rows.last().unwrap().text, "2 of 5 slots taken, 2 waiting");
+    release.send(true).unwrap();
+    desk.dispatcher.idle().await;
+    assert_eq!(desk.dispatcher.queue_of(&SEVEN).running, None);
+}
+
+#[tokio::test]
+async fn only_what_the_backend_supports_is_on_the_panel_and_the_directory_is_for_owners() {
+    let (launcher, release) = held();
+    release.send(true).unwrap();
+    let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
+    let knobs = async || desk.dispatcher.view(&SEVEN).await.knobs;
+    let settings: Vec<Setting> = knobs().await.iter().map(|knob| knob.setting).collect();
+    assert_eq!(settings, [Setting::Backend, Setting::Model, Setting::Safety], "neither thinking nor modes");
+    let safety = knobs().await.remove(2);
+    let levels: Vec<&str> = safety.choices.iter().map(|choice| choice.id.as_str()).collect();
+    assert_eq!((levels, safety.chosen, safety.shown()), (vec!["default", "edit"], false, "Edit files"));
+    desk.dispatcher.choose(&SEVEN, Setting::Model, Some("m-9")).await.unwrap();
+    let model = knobs().await.remove(1);
+    assert_eq!((model.current.as_deref(), model.chosen, model.shown()), (Some("m-9"), true, "m-9"));
+
+    desk.ask(7, "hello");
+    desk.collected.answers(1).await;
+    desk.dispatcher.idle().await;
+    let view = desk.dispatcher.view(&SEVEN).await;
+    assert_eq!(view.session.as_ref().map(|session| session.as_str()), Some("s-1"));
+    let rows = |owner: bool| status_rows(&view, owner, jiff::Timestamp::now());
+    let text = |owner: bool| rows(owner).iter().map(|row| format!("{}: {}\n", row.name, row.text)).collect::<String>();
+    let folder = desk.folder.path().display().to_string();
+    assert!(text(true).contains(&folder) && !text(false).contains(&folder), "{}", text(true));
+    for part in [
+        "Backend: scripted, version unknown, generation 1@000000000000",
+        "Model: m-9, chosen here",
+        "Conversation: s-1",
+        "Running here: nothing",
+    ] {
+        assert!(text(false).contains(part), "{part} is missing in\n{}", text(false));
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_used_is_a_warning_without_its_path_for_others() {
+    let (launcher, _release) = held();
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    std::fs::write(desk.folder.path().join("config/channels.md"), "## channel #x 7\n- directory: /nowhere/secret\n").unwrap();
+    let view = desk.dispatcher.view(&SEVEN).await;
+    let text =
+        |owner: bool| status_rows(&view, owner, jiff::Timestamp::now()).iter().map(|row| row.text.clone() + "\n").collect::<String>();
+    assert!(text(false).contains("⚠️ The working directory") && !text(false).contains("nowhere"), "{}", text(false));
+    assert!(text(true).contains("nowhere"), "{}", text(true));
+}
+
+#[tokio::test]
+async fn a_backend_is_chosen_and_the_choice_is_taken_back() {
+    let (launcher, _release) = held();
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    let choose = async |value| desk.dispatcher.choose(&SEVEN, Setting::Backend, value).await;
+    assert_eq!(choose(None).await.as_deref(), Ok("backend is scripted; there are: `scripted`"));
+    assert!(choose(Some("other")).await.unwrap_err().starts_with("There is no backend \"other\""));
+    assert_eq!(choose(Some("scripted")).await.as_deref(), Ok("backend is scripted from now on"));
+    assert!(desk.dispatcher.view(&SEVEN).await.knobs[0].chosen);
+    choose(Some("unset")).await.unwrap();
+    assert!(!desk.dispatcher.view(&SEVEN).await.knobs[0].chosen);
+}

@@ -1,0 +1,77 @@
+//! Logs for programs: every line is JSON, and every line of a turn carries its ids at the top.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER};
+
+/// Every line of a log, none left out.
+fn parsed(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+#[tokio::test]
+async fn every_line_of_a_turn_carries_its_ids() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("LOG_FORMAT", "json").with("LOG_LEVEL", "debug");
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    local.mention(OTHER, ANN, "fail");
+    bot.logs_where("the second answer", |line| line["message"] == "answer delivered" && line["event"] == 2).await;
+    bot.signal(Signal::TERM);
+    let ended = bot.ended().await;
+
+    let lines = parsed(&ended.stderr);
+    for event in [1, 2] {
+        let story: Vec<&Value> = lines.iter().filter(|line| line["event"] == event).collect();
+        let told: Vec<&str> = story.iter().filter(|line| line["level"] != "DEBUG").filter_map(|line| line["message"].as_str()).collect();
+        let said = |message: &str| told.iter().filter(|told| **told == message).count();
+        for message in ["event accepted", "turn begins", "answer delivered"] {
+            assert_eq!(said(message), 1, "{message} of event {event}: {told:?}");
+        }
+        assert_eq!(said("turn ended") + said("turn failed"), 1, "{told:?}");
+        let lane = if event == 1 { CHANNEL } else { OTHER };
+        let turn = story.iter().find_map(|line| line["turn"].as_str()).expect("a turn");
+        for line in &story {
+            assert_eq!(line["lane"], format!("channel:{lane}"), "{line}");
+        }
+        let begins = story.iter().position(|line| line["message"] == "turn begins").unwrap();
+        for line in &story[begins..] {
+            assert_eq!(line["turn"], turn, "{line}");
+            assert_eq!(line["backend"], "demo", "{line}");
+            assert!(line["generation"].as_str().is_some_and(|generation| !generation.is_empty()), "{line}");
+        }
+        // Whatever names the turn names the rest of it too.
+        for line in lines.iter().filter(|line| line["turn"] == turn || line["link"] == turn) {
+            assert!(line["event"] == event || line["turn"].is_null(), "{line}");
+        }
+    }
+    let above: Vec<&Value> = lines.iter().filter(|line| line["level"] != "DEBUG" && line["level"] != "TRACE").collect();
+    assert!(above.iter().all(|line| !line.to_string().contains("You said")), "a reply is in the log");
+}
+
+#[tokio::test]
+async fn lines_of_delivery_and_of_the_agent_belong_to_the_turn_too() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("LOG_FORMAT", "json");
+    let bot = serving(&installation).await;
+    local.faults().next("POST", "/messages", Fault::Refuse(403, 50013), 100);
+    local.mention(CHANNEL, ANN, "hello");
+    let line = bot.logs("cannot send an answer to discord").await;
+    assert_eq!((&line["event"], &line["lane"]), (&1.into(), &format!("channel:{CHANNEL}").into()), "{line}");
+    let line = bot.logs("the answer was not delivered").await;
+    assert!(line["turn"].is_string() && line["backend"] == "demo", "{line}");
+}
+
+#[tokio::test]
+async fn lines_keep_their_ids_when_only_warnings_are_logged() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("LOG_FORMAT", "json").with("LOG_LEVEL", "warn");
+    let bot = installation.start(&["run"]);
+    local.wait_for("the login", |local| (local.logins().0 > 0).then_some(())).await;
+    local.mention(CHANNEL, ANN, "crash");
+    let line = bot.logs("turn failed").await;
+    assert!(line["turn"].is_string() && line["event"] == 1 && line["backend"] == "demo", "{line}");
+}

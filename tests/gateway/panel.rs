@@ -1,0 +1,133 @@
+//! Commands that show and choose, through the whole program.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER};
+use crate::support::guests::Wat;
+use crate::support::program::{Installation, built};
+
+/// The real component of an agent, and a program of that name that only tells its version.
+fn with_agent(installation: Installation, name: &str, version: &str) -> Installation {
+    let bin = installation.path("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let program = bin.join(name);
+    fs::write(&program, format!("#!/bin/sh\necho {version}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(installation.backend(name), built(name)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    installation.with("PATH", &path)
+}
+
+async fn said(local: &LocalDiscord, channel: u64, user: u64, name: &str, value: Option<&str>) -> String {
+    local.answer_to(local.slash(channel, user, name, value)).await.content
+}
+
+#[tokio::test]
+async fn what_is_chosen_is_kept_per_channel_and_backend_over_restarts() {
+    let local = LocalDiscord::start().await;
+    let installation = with_agent(with_agent(installed(&local), "claude", "2.1.197"), "codex", "codex-cli 0.169.0")
+        .with("PERMISSION_MODE", "acceptEdits")
+        .with("ANTHROPIC_API_KEY", "test-key-of-nobody")
+        .with("CODEX_API_KEY", "test-key-of-nobody-else");
+    let mut bot = serving(&installation).await;
+    let offered = async || local.suggestions(CHANNEL, ANN, "backend", "").await.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    assert_eq!(offered().await, ["claude", "codex", "demo"]);
+    assert_eq!(said(&local, CHANNEL, ANN, "model", Some("echo")).await, "model is echo from now on");
+    assert_eq!(said(&local, CHANNEL, ANN, "backend", Some("claude")).await, "backend is claude from now on");
+    assert_eq!(said(&local, CHANNEL, ANN, "model", Some("haiku")).await, "model is haiku from now on");
+    assert_eq!(said(&local, CHANNEL, ANN, "thinking", Some("high")).await, "effort is high from now on");
+    assert_eq!(said(&local, CHANNEL, ANN, "mode", Some("plan")).await, "mode is plan from now on");
+    bot.signal(rustix::process::Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0);
+
+    let _bot = serving(&installation).await;
+    let status = said(&local, CHANNEL, ANN, "status", None).await;
+    for part in [
+        "**Backend:** Claude Code \\(claude\\), agent 2.1.197",
+        "**Model:** Haiku, chosen here",
+        "**Thinking:** High",
+        "**Mode:** Plan only",
+    ] {
+        assert!(status.contains(part), "{part} is missing in\n{status}");
+    }
+    let menus = local.answer_to(local.slash(CHANNEL, ANN, "settings", None)).await;
+    let (levels, set) = local.menu(menus.id, "set:thinking").expect("levels");
+    let levels: Vec<&str> = levels.iter().map(|(_, value)| value.as_str()).collect();
+    assert!(levels.starts_with(&["unset", "low", "medium", "high"]) && set.as_deref() == Some("high"), "{levels:?}");
+    assert!(said(&local, OTHER, ANN, "model", None).await.starts_with("model is the agent's default; "));
+    assert_eq!(said(&local, CHANNEL, ANN, "backend", Some("demo")).await, "backend is demo from now on");
+    assert!(said(&local, CHANNEL, ANN, "model", None).await.starts_with("model is echo; "), "what was chosen for each backend is its own");
+    assert_eq!(said(&local, CHANNEL, ANN, "thinking", None).await, "Demo agent has no levels of thinking.");
+    assert_eq!(said(&local, CHANNEL, ANN, "compact", None).await, "Demo agent cannot shorten a conversation. (unsupported)");
+}
+
+#[tokio::test]
+async fn a_backend_that_cannot_work_is_not_offered_and_refused_with_its_reason() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut locked = Wat::new("locked", "locked-1");
+    locked.descriptor = json!({ "programs": [{ "name": "aetheel" }], "credentials": [{ "variable": "LOCKED_KEY" }] });
+    fs::write(installation.backend("locked"), locked.build()).unwrap();
+    let _bot = serving(&installation).await;
+    assert!(!local.suggestions(CHANNEL, ANN, "backend", "").await.iter().any(|(id, _)| id == "locked"));
+    let refused = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("locked"))).await;
+    assert_eq!(refused.content, "locked cannot be used here: it is not signed in. (unavailable)");
+}
+
+#[tokio::test]
+async fn a_conversation_put_away_by_reset_comes_back() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "fix the build");
+    local.wait_for_message(CHANNEL, |text| text.contains("fix the build") && text.contains("message 1 of")).await;
+    said(&local, CHANNEL, ANN, "reset", None).await;
+    local.mention(CHANNEL, ANN, "paint the shed");
+    local.wait_for_message(CHANNEL, |text| text.contains("paint the shed") && text.contains("message 1 of")).await;
+    let suggested = local.suggestions(CHANNEL, ANN, "sessions", "fix").await;
+    assert!(suggested.len() == 1 && suggested[0].1.starts_with("fix the build · just now · "), "{suggested:?}");
+    assert!(local.suggestions(OTHER, ANN, "sessions", "").await.is_empty(), "it is this channel's");
+    let told = said(&local, CHANNEL, ANN, "sessions", Some(&suggested[0].0)).await;
+    assert_eq!(told, "\"fix the build\" goes on with the next message");
+    local.mention(CHANNEL, ANN, "where were we?");
+    local.wait_for_message(CHANNEL, |text| text.contains("where were we?") && text.contains("message 2 of")).await;
+    let history = installation.read("state/history.md");
+    assert!(history.contains(&format!("- `channel:{CHANNEL}` with `demo`: session `")), "{history}");
+}
+
+#[tokio::test]
+async fn the_queue_and_the_directory_are_shown_to_whom_they_concern() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 60");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.mention(CHANNEL, ANN, "and then this");
+    let mut queue = String::new();
+    while !queue.contains("1. and then this · ann") {
+        queue = said(&local, CHANNEL, ANN, "queue", None).await;
+        assert!(queue.starts_with("**Running:** slow 60 · ann · "), "{queue}");
+    }
+    assert!(queue.contains("**Overall:** 1 of 5 slots taken, 1 waiting"), "{queue}");
+    let workspace = installation.path("workspace").display().to_string();
+    assert!(!said(&local, CHANNEL, ANN, "status", None).await.contains(&workspace));
+    assert!(said(&local, CHANNEL, OWNER, "status", None).await.replace('\\', "").contains(&workspace));
+    said(&local, CHANNEL, ANN, "stop", None).await;
+}
+
+#[tokio::test]
+async fn the_console_shows_the_same() {
+    let ended = Installation::new().run(&["console"], "fix the build\n/reset\n/sessions\n/status\n/queue\n/compact\n").await;
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    for part in ["Conversations with: Demo agent", "Running here: nothing", "Overall: 0 of 5 slots taken, 0 waiting"] {
+        assert!(lines.contains(&part), "{part} is missing in\n{}", ended.stdout);
+    }
+    assert!(lines.iter().any(|line| line.starts_with("- fix the build · just now · ")), "{}", ended.stdout);
+    assert!(lines.iter().any(|line| line.starts_with("Directory: /")), "{}", ended.stdout);
+    assert_eq!(lines.last(), Some(&"✗ Demo agent cannot shorten a conversation. (unsupported)"));
+    assert_eq!(ended.code, 1);
+}

@@ -1,0 +1,212 @@
+//! `/livez`, `/readyz`, `/metrics`, and what the service manager hears.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use aetheel::figures::FIGURES;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, TOKEN};
+use crate::support::program::{LIMIT, Program};
+
+const KEY: &str = "sk-ant-canary-0123456789abcdef";
+
+/// Asks a page for its status and text; the program may be going away.
+async fn ask(address: &str, page: &str) -> Option<(u16, String)> {
+    let answer = reqwest::Client::new().get(format!("http://{address}{page}")).timeout(Duration::from_secs(10)).send().await.ok()?;
+    Some((answer.status().as_u16(), answer.text().await.ok()?))
+}
+
+/// Where the pages of a program are.
+async fn pages(program: &Program) -> String {
+    program.logs("status pages are open").await["address"].as_str().unwrap().to_owned()
+}
+
+/// Waits until `/readyz` is as wanted, and returns what it said.
+async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
+    let mut looks = tokio::time::interval(Duration::from_millis(50));
+    let mut last = None;
+    let wait = async {
+        loop {
+            looks.tick().await;
+            let Some((status, text)) = ask(address, "/readyz").await else { continue };
+            let told: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(status == 200, told["ready"] == true, "{text}");
+            if wanted(status, &told) {
+                return told;
+            }
+            last = Some(text);
+        }
+    };
+    match tokio::time::timeout(LIMIT, wait).await {
+        Ok(told) => told,
+        Err(_) => panic!("waited in vain; the last word was {last:?}"),
+    }
+}
+
+fn reasons(told: &Value) -> String {
+    told["reasons"].as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; ")
+}
+
+/// The samples of Prometheus' text: name with labels, value.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn a_program_is_ready_while_it_is_connected_and_not_while_it_drains() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
+    let mut bot = serving(&installation).await;
+    let address = pages(&bot).await;
+    readyz(&address, |status, _| status == 200).await;
+    assert_eq!(ask(&address, "/livez").await.unwrap().0, 200);
+
+    local.faults().refuse_gateway(true);
+    local.faults().drop_gateway(true);
+    let told = readyz(&address, |status, _| status == 503).await;
+    assert_eq!(reasons(&told), "discord is not connected");
+    assert_eq!(ask(&address, "/livez").await.unwrap().0, 200, "it lives all the same");
+    local.faults().refuse_gateway(false);
+    readyz(&address, |status, _| status == 200).await;
+
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    bot.signal(Signal::TERM);
+    let told = readyz(&address, |status, _| status == 503).await;
+    assert!(reasons(&told).contains("draining"), "{told}");
+    bot.signal(Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn what_stands_in_the_way_of_answers_is_named() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
+    local.faults().refuse_gateway(true);
+    let bot = installation.start(&["run"]);
+    let address = pages(&bot).await;
+    let told = readyz(&address, |_, told| reasons(told).contains("discord")).await;
+    assert!(reasons(&told).contains("starting"), "{told}");
+    local.faults().refuse_gateway(false);
+    readyz(&address, |status, _| status == 200).await;
+
+    let state = installation.path("config/state");
+    std::fs::remove_dir_all(&state).unwrap();
+    std::fs::write(&state, "in the way").unwrap();
+    let told = readyz(&address, |status, _| status == 503).await;
+    assert!(reasons(&told).contains("state folder"), "{told}");
+    assert!(!told.to_string().contains(installation.path("config").to_str().unwrap()), "no paths: {told}");
+}
+
+#[tokio::test]
+async fn a_turn_is_counted_and_every_figure_is_documented() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0").with("ANTHROPIC_API_KEY", KEY);
+    let bot = serving(&installation).await;
+    let address = pages(&bot).await;
+    readyz(&address, |status, _| status == 200).await;
+    local.mention(CHANNEL, ANN, &format!("hello, the key is {KEY}, the token {TOKEN}"));
+    bot.logs("answer delivered").await;
+
+    let (status, text) = ask(&address, "/metrics").await.unwrap();
+    assert_eq!(status, 200);
+    let samples = samples(&text);
+    let sample = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not there\n{text}"));
+    for (name, value) in [
+        (r#"aetheel_events_total{type="message",outcome="accepted"}"#, 1.0),
+        (r#"aetheel_events_total{type="message",outcome="delivered"}"#, 1.0),
+        (r#"aetheel_turns_total{backend="demo",ending="completed"}"#, 1.0),
+        (r#"aetheel_turn_duration_seconds_count{backend="demo"}"#, 1.0),
+        (r#"aetheel_turn_first_text_seconds_count{backend="demo"}"#, 1.0),
+        (r#"aetheel_event_wait_seconds_count{type="message"}"#, 1.0),
+        (r#"aetheel_reloads_total{result="loaded"}"#, 1.0),
+        (r#"aetheel_backend_generation{backend="demo"}"#, 1.0),
+        (r#"aetheel_queue_depth"#, 0.0),
+        (r#"aetheel_turns_running"#, 0.0),
+        (r#"aetheel_discord_connected"#, 1.0),
+        (r#"aetheel_discord_logins_total"#, 1.0),
+        (r#"aetheel_discord_messages_total{stage="final",how="post"}"#, 1.0),
+        (r#"aetheel_discord_send_failures_total"#, 0.0),
+        (concat!(r#"aetheel_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""}"#), 1.0),
+    ] {
+        assert_eq!(sample(name), value, "{name}");
+    }
+    assert!(sample(r#"aetheel_guest_call_seconds_count{backend="demo"}"#) >= 2.0);
+    assert!(sample(r#"aetheel_discord_requests_total{status="200"}"#) >= 4.0);
+    assert!(sample("process_resident_memory_bytes") > 1e6 && sample("process_open_fds") > 3.0);
+
+    // What is served is what is described, with the labels that are described.
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let figure = FIGURES.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("{name} is not described"));
+        assert_eq!(figure.kind.word(), kind, "{name}");
+    }
+    for name in samples.keys() {
+        let (name, labels) = name.trim_end_matches('}').split_once('{').unwrap_or((name, ""));
+        let figure = FIGURES.iter().find(|figure| name.starts_with(figure.name)).unwrap();
+        let names: Vec<&str> =
+            labels.split("\",").filter_map(|pair| Some(pair.split_once('=')?.0)).filter(|label| *label != "le").collect();
+        assert_eq!(names, figure.labels, "{name}");
+    }
+    for secret in [TOKEN, KEY, "hello", &CHANNEL.to_string()] {
+        assert!(!text.contains(secret), "{secret:?} is in the figures");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_stops_the_start() {
+    let local = LocalDiscord::start().await;
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let installation = installed(&local).with("STATUS_ADDRESS", &taken.local_addr().unwrap().to_string());
+    let ended = installation.run(&["run"], "").await;
+    assert_eq!(ended.code, 69, "{}", ended.stderr);
+    assert!(ended.stderr.contains("STATUS_ADDRESS: cannot listen at 127.0.0.1:"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn an_address_that_others_can_reach_is_warned_about() {
+    let local = LocalDiscord::start().await;
+    // Nobody has this address, so nothing is opened; the warning comes first.
+    let installation = installed(&local).with("STATUS_ADDRESS", "192.0.2.1:9464");
+    let ended = installation.run(&["run"], "").await;
+    assert_eq!(ended.code, 69, "{}", ended.stderr);
+    assert!(ended.stderr.contains("can be reached from other machines"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn without_an_address_there_are_no_pages() {
+    let local = LocalDiscord::start().await;
+    let bot = serving(&installed(&local)).await;
+    assert!(bot.log().iter().all(|line| line["message"] != "status pages are open"), "{}", bot.stderr());
+}
+
+#[tokio::test]
+async fn the_service_manager_hears_when_it_is_ready_alive_and_stopping() {
+    let local = LocalDiscord::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let next = || {
+        let mut bytes = [0; 256];
+        let length = socket.recv(&mut bytes).expect("a word");
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    };
+    let installation = installed(&local).with("NOTIFY_SOCKET", path.to_str().unwrap()).with("WATCHDOG_USEC", "400000");
+    let mut bot = serving(&installation).await;
+    assert_eq!(next(), "READY=1");
+    assert_eq!((next(), next()), ("WATCHDOG=1".to_owned(), "WATCHDOG=1".to_owned()));
+    bot.signal(Signal::TERM);
+    let mut heard = next();
+    while heard == "WATCHDOG=1" {
+        heard = next();
+    }
+    assert_eq!(heard, "STOPPING=1");
+    assert_eq!(bot.ended().await.code, 0);
+}

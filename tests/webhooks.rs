@@ -1,0 +1,95 @@
+//! Webhooks over HTTP, before a dispatcher with scripted agents.
+
+mod bounds;
+mod calls;
+mod documented;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use aetheel::agent::Exit;
+use aetheel::web::webhooks::{Bound, Definitions, Desk as Calls, Secrets, Serving};
+use aetheel::workspace::{WebhookFile, Workspace};
+
+use crate::support::caller::Call;
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes};
+
+const STANDARD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OLD: &str = "whsec_QW5vdGhlclNlY3JldEFub3RoZXJTZWNyZXQ=";
+const GITHUB: &str = "It's a Secret to Everybody";
+const BEARER: &str = "token-0123456789abcdef";
+
+const DEFINITIONS: &str = "\
+## deploy
+- scheme: standard
+- secret: DEPLOY_SECRET, DEPLOY_SECRET_NEW
+- channel: 7
+- limit: 100000/min burst 100000
+
+Say what was deployed.
+
+## code
+- scheme: github
+- secret: CODE_SECRET
+- limit: 100000/min burst 100000
+
+Review it.
+
+## alarm
+- scheme: bearer
+- secret: ALARM_SECRET
+- limit: 100000/min burst 100000
+
+Look after it.
+";
+
+/// A gateway's webhooks and what is behind them.
+struct Stand {
+    desk: Desk,
+    serving: Serving,
+    address: SocketAddr,
+}
+
+impl Stand {
+    async fn new(wishes: Wishes, launcher: Arc<ScriptedLauncher>) -> Self {
+        let desk = Desk::new(launcher, wishes).await;
+        std::fs::write(desk.folder.path().join("config/webhooks.md"), DEFINITIONS).unwrap();
+        let serving = serve(&desk).await;
+        serving.open().await;
+        Self { address: serving.address, serving, desk }
+    }
+
+    async fn quick() -> Self {
+        let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+            agent.say(&["text ok", "done"]).await;
+            agent.exit(Exit::Code(0), "").await;
+        });
+        Self::new(Wishes { slots: 1, ..Wishes::default() }, launcher).await
+    }
+
+    fn define(&self, text: &str) {
+        std::fs::write(self.desk.folder.path().join("config/webhooks.md"), text).unwrap();
+    }
+
+    /// How many turns were begun once a last call of our own was through.
+    async fn begun(&self) -> usize {
+        let marked = Call::post("alarm", "{\"the\": \"mark\"}").bearer(BEARER).send(self.address).await;
+        assert_eq!(marked.status, 202, "{marked:?}");
+        self.desk.dispatcher.idle().await;
+        self.desk.launcher.launches.lock().unwrap().len() - 1
+    }
+}
+
+/// Listens on a free port, as the program does after a start.
+async fn serve(desk: &Desk) -> Serving {
+    let values = [("DEPLOY_SECRET", OLD), ("DEPLOY_SECRET_NEW", STANDARD), ("CODE_SECRET", GITHUB), ("ALARM_SECRET", BEARER)];
+    serve_with(desk, values.map(|(name, value)| (name.to_owned(), value.into())).into()).await
+}
+
+async fn serve_with(desk: &Desk, secrets: Secrets) -> Serving {
+    let config = desk.folder.path().join("config");
+    let deliveries = Workspace::open(&config).await.unwrap().deliveries().await.unwrap();
+    let definitions = Definitions::new(WebhookFile::new(&config), secrets);
+    let bound = Bound::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    bound.serve(Calls { definitions, dispatcher: desk.dispatcher.clone(), deliveries })
+}
