@@ -77,6 +77,7 @@ const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
 const QUESTIONS: &str = "aetheel_questions_total";
 const QUESTIONS_OPEN: &str = "aetheel_questions_open";
+const WEBHOOK_CALLS: &str = "aetheel_webhook_calls_total";
 const CONNECTED: &str = "aetheel_discord_connected";
 const LOGINS: &str = "aetheel_discord_logins_total";
 const LOGINS_LEFT: &str = "aetheel_discord_logins_left";
@@ -117,6 +118,7 @@ pub const FIGURES: &[Figure] = &[
     f(GENERATION, Gauge, &["backend"], "Which load of a backend serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
     f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),
+    f(WEBHOOK_CALLS, Counter, &["webhook", "status"], "Calls of webhooks by how they were answered; `(none)`: of no webhook that there is"),
     f(CONNECTED, Gauge, &[], "1 while Discord's gateway is connected"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
     f(LOGINS_LEFT, Gauge, &[], "Logins left today, as of the last one"),
@@ -263,6 +265,11 @@ pub fn generation(backend: &str, number: u32) {
 /// Something became of a question.
 pub fn question(outcome: &'static str) {
     counter!(QUESTIONS, "outcome" => outcome).increment(1);
+}
+
+/// A webhook's call was answered; none: there is no such webhook.
+pub fn webhook_call(webhook: Option<&str>, status: u16) {
+    counter!(WEBHOOK_CALLS, "webhook" => webhook.unwrap_or("(none)").to_owned(), "status" => status.to_string()).increment(1);
 }
 
 /// Discord's gateway is connected, or not any more.
