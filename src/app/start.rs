@@ -16,12 +16,14 @@ use super::webhooks;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
+use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::redact::Redactor;
+use crate::sources;
 use crate::turn::recording::{self, Recorder};
 use crate::turn::{Backends as _, Host};
 use crate::web::webhooks::Secrets;
-use crate::workspace::Workspace;
+use crate::workspace::{Booted, FileError, Workspace};
 
 /// Why nothing was started.
 pub struct Refused {
@@ -90,6 +92,9 @@ impl Ground {
             ));
         }
         let workspace = Workspace::open(&config.config_dir).await.map_err(|error| faults.push(format!("CONFIG_DIR: {error}"))).ok();
+        if let Some(workspace) = &workspace {
+            faults.extend(workspace.boot(true).await.err().map(|error| format!("CONFIG_DIR: {}", with_causes(&error))));
+        }
         let foundation = Foundation::lay(&config, &variables).await.map_err(|more| faults.extend(more)).ok();
         let mut findings = None;
         if let Some(foundation) = foundation.as_ref().filter(|_| config.backends_dir.is_dir()) {
@@ -122,6 +127,21 @@ impl Ground {
         }
     }
 
+    /// Sees to it that the files of `boot.md` are there, and tells the log.
+    ///
+    /// # Errors
+    /// [`Refused`], naming the file that cannot be made.
+    pub async fn boot(&self) -> Result<Booted, Refused> {
+        let refused = |error: FileError| Refused { code: exit::CONFIG, faults: vec![format!("CONFIG_DIR: {}", with_causes(&error))] };
+        let booted = self.workspace.boot(false).await.map_err(refused)?;
+        for warning in &booted.warnings {
+            tracing::warn!("{warning}");
+        }
+        let (loaded, created, missing) = (booted.loaded.join(", "), booted.created.join(", "), booted.missing.join(", "));
+        tracing::info!(loaded, created, missing, built_in = booted.by_default, "boot: configuration files are there");
+        Ok(booted)
+    }
+
     /// Tells what was found, for `aetheel check`; asks every agent for its version.
     pub async fn describe(&self, out: &mut dyn Write) {
         self.roster.examine_others().await;
@@ -151,8 +171,18 @@ impl Ground {
         if !idle.is_empty() {
             lines.push(format!("profiles of agents that cannot work here (`aetheel backend list` says why): {}", idle.join(", ")));
         }
+        let (heartbeats, jobs) = (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        let placed = self.config.output_channel.is_some();
+        let plan = sources::plan(heartbeats.as_deref(), &jobs, &self.config.time_zone, placed, jiff::Timestamp::now());
+        lines.extend(plan.planned.iter().map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())));
+        // An error was a fault already.
+        let boot = self.workspace.boot(true).await.unwrap_or_default();
+        if !boot.created.is_empty() {
+            lines.push(format!("files the start will make: {}", boot.created.join(", ")));
+        }
+        lines.extend(boot.warnings.iter().map(|warning| format!("warning: {warning}")));
         let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await);
-        let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets));
+        let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets)).chain(plan.warnings);
         lines.extend(warnings.map(|warning| format!("warning: {warning}")));
         for line in lines {
             // A closed stdout has nobody to tell.
@@ -224,6 +254,8 @@ impl Ground {
             project_roots: self.config.project_roots.clone(),
             prompts_per_minute: self.config.user_prompts_per_minute,
             prompt_limit: self.config.limits.prompt,
+            attachments_max: self.config.attachments_max,
+            attachment_limit: self.config.attachment_limit,
             approvers: self.config.approvers.clone(),
         }
     }

@@ -72,7 +72,8 @@ async fn a_terminated_program_finishes_its_turn_and_leaves_with_zero() {
     assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. Second 3. There."]);
     let phases: Vec<String> =
         bot.log().iter().filter_map(|line| Some(line["message"].as_str()?.strip_prefix("shutdown: ")?.to_owned())).collect();
-    assert_eq!(phases, ["begins", "intake closed, waiting for turns", "no turn is left, long-lived agents leave", "done"]);
+    let wanted = ["begins", "intake closed", "waiting for turns", "no turn is left, long-lived agents leave", "discord is closed", "done"];
+    assert_eq!(phases, wanted);
     assert_eq!(local.connections(), 0);
     assert_eq!(local.closed_with(), [Some(1000)], "it said goodbye");
 }
@@ -97,7 +98,7 @@ async fn a_second_signal_stops_the_turns_at_once() {
     local.mention(CHANNEL, ANN, "hang");
     local.wait_for("the agent", |_| (!bot.agents().is_empty()).then_some(())).await;
     bot.signal(Signal::TERM);
-    bot.logs("shutdown: intake closed").await;
+    bot.logs("shutdown: waiting for turns").await;
     let second = Instant::now();
     bot.signal(Signal::INT);
     let ended = bot.ended().await;

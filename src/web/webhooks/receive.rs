@@ -68,7 +68,7 @@ pub(super) async fn receive(State(shared): State<Arc<Shared>>, ConnectInfo(calle
             refused.response()
         }
     };
-    figures::webhook_call(known.as_deref(), response.status().as_u16());
+    figures::webhook_called(known.as_deref(), response.status().as_u16());
     response
 }
 
