@@ -29,6 +29,7 @@ mod live;
 mod mention;
 mod panel;
 mod permissions;
+mod recent;
 mod reception;
 mod reply;
 mod rest;
@@ -59,7 +60,8 @@ use asks::Asks;
 use files::Fetcher;
 use gateway::Phase;
 use interactions::Interactions;
-use reception::{Recent, Reception};
+use recent::Recent;
+use reception::Reception;
 use rest::{Patience, Rest, RestError};
 use waiting::Waiting;
 

@@ -4,7 +4,7 @@
 //! no sending of its own that could hold the next arrival up. Acknowledging interactions is not its affair: the
 //! gateway's thread does that before anything comes here. Pinned by `tests/discord.rs`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,13 +18,12 @@ use super::commands::Verb;
 use super::intake::{Asker, Desk};
 use super::interactions::Interactions;
 use super::mention::{self, Name};
+use super::recent::{IDS_KEPT, Recent};
 use super::rest::Patience;
 use super::waiting::Waiting;
 use super::wire::{Channel, Edit, Message, Slash, id_from};
 use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
 
-/// Message ids remembered, so that none is answered twice.
-const IDS_KEPT: usize = 4_096;
 /// Missed messages older than this are not answered any more.
 const MISSED_SPAN: Duration = Duration::from_secs(600);
 /// Missed messages answered in one channel.
@@ -359,47 +358,4 @@ async fn read_after(api: Api, channel: u64, mut after: u64) -> Vec<Message> {
         }
     }
     all
-}
-
-/// The ids of the latest messages, so many and no more.
-#[derive(Debug, Default)]
-pub(super) struct Recent {
-    known: HashSet<u64>,
-    order: VecDeque<u64>,
-}
-
-impl Recent {
-    fn has(&self, id: u64) -> bool {
-        self.known.contains(&id)
-    }
-
-    /// Takes an id in; false when it was there.
-    fn is_new(&mut self, id: u64) -> bool {
-        if !self.known.insert(id) {
-            return false;
-        }
-        self.order.push_back(id);
-        if self.order.len() > IDS_KEPT
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_new_once_and_memory_is_bounded() {
-        let mut recent = Recent::default();
-        for id in 0..10_000 {
-            assert!(recent.is_new(id));
-            assert!(!recent.is_new(id));
-        }
-        assert_eq!(recent.known.len(), IDS_KEPT);
-        assert!(recent.has(9_999) && !recent.has(0));
-    }
 }
