@@ -27,9 +27,9 @@ mod interactions;
 mod limits;
 mod live;
 mod mention;
+mod notices;
 mod panel;
 mod permissions;
-mod recent;
 mod reception;
 mod reply;
 mod rest;
@@ -60,8 +60,7 @@ use asks::Asks;
 use files::Fetcher;
 use gateway::Phase;
 use interactions::Interactions;
-use recent::Recent;
-use reception::Reception;
+use reception::{Recent, Reception};
 use rest::{Patience, Rest, RestError};
 use waiting::Waiting;
 
@@ -175,6 +174,16 @@ pub enum StartError {
         "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, and for message content where it is switched on; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
     )]
     Intents(u16),
+    /// An answer from somebody nobody vouches for.
+    #[error(
+        "cannot trust discord at {base}: {why}\nhint: where a proxy or firewall reads TLS, name a PEM file with its certificate authority in `SSL_CERT_FILE`; otherwise look at the clock of this machine"
+    )]
+    Untrusted {
+        /// The address.
+        base: String,
+        /// What is wrong with the certificate.
+        why: String,
+    },
     /// No answer.
     #[error("cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`")]
     Unreachable {
@@ -237,6 +246,7 @@ impl Discord {
         let unreachable = |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
         let told = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
+            RestError::Untrusted(why) => StartError::Untrusted { base: options.api_base.clone(), why },
             other => unreachable(other.to_string()),
         };
         let rest = Rest::new(&options.api_base, options.token.clone()).map_err(|error| unreachable(error.to_string()))?;
@@ -282,6 +292,7 @@ impl Discord {
             recent: Recent::default(),
             channels: HashMap::new(),
             told: HashMap::new(),
+            owed: HashMap::new(),
         };
         let reception = tokio::spawn(reception.run(taken));
         let (stop, stopped) = oneshot::channel();

@@ -5,6 +5,7 @@
 //! (`api.rs` does). Never logs a body: prompts and answers are people's.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ use crate::figures;
 const USER_AGENT: &str = concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
 const CONNECT: Duration = Duration::from_secs(10);
 const LONG_WAIT: Duration = Duration::from_secs(5);
+/// What rustls says of a certificate it does not take; its error type is not ours to name.
+const UNTRUSTED: &str = "invalid peer certificate";
 
 /// How long a request may take.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +80,9 @@ pub(super) enum RestError {
     /// Discord asks for a longer wait than the request has.
     #[error("discord's rate limit asks for {} s", .0.as_secs())]
     Limited(Duration),
+    /// Nobody we trust vouches for who answers there. Only before anything was ever answered: later it may pass.
+    #[error("{0}")]
+    Untrusted(String),
     /// No usable answer in time.
     #[error("discord was not reachable for {} s: {last}", .waited.as_secs())]
     Unreachable { waited: Duration, last: String },
@@ -111,6 +117,8 @@ struct Shared {
     limits: Mutex<Limits>,
     lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
     refused: watch::Sender<bool>,
+    /// Whether there was any answer yet.
+    answered: AtomicBool,
     /// See [`Rest::clock_ahead`].
     ahead: Mutex<Option<i64>>,
 }
@@ -131,6 +139,7 @@ impl Rest {
             limits: Mutex::default(),
             lanes: Mutex::default(),
             refused: watch::channel(false).0,
+            answered: AtomicBool::new(false),
             ahead: Mutex::default(),
         };
         Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::new(shared) })
@@ -237,9 +246,12 @@ impl Rest {
             Ok(response) => response,
             Err(error) => {
                 figures::discord_answered(None);
-                return Attempt::Again(describe(&error));
+                let why = describe(&error);
+                let untrusted = why.contains(UNTRUSTED) && !self.shared.answered.load(Ordering::Relaxed);
+                return if untrusted { Attempt::Failed(RestError::Untrusted(why)) } else { Attempt::Again(why) };
             }
         };
+        self.shared.answered.store(true, Ordering::Relaxed);
         let status = response.status();
         figures::discord_answered(Some(status.as_u16()));
         let headers = response.headers().clone();

@@ -34,14 +34,14 @@ impl Reception {
             return false;
         }
         let channel = message.channel_id;
-        if parent == Parent::Unknown && self.channel(channel).await.and_then(|channel| channel.thread_parent()).is_none() {
+        if parent == Parent::Unknown && self.channel(channel).await.ok().and_then(|channel| channel.thread_parent()).is_none() {
             return false;
         }
         if self.desk.intake.knows(&Lane::Channel(channel)).await {
             return true;
         }
         let me = self.identity.id;
-        self.channel(channel).await.is_some_and(|channel| channel.owner_id == Some(me))
+        self.channel(channel).await.is_ok_and(|channel| channel.owner_id == Some(me))
     }
 
     /// Opens a thread for a prompt and has the prompt answered there. What comes of it is told in the command's message.

@@ -1,4 +1,4 @@
-//! A Discord on loopback: the HTTP interface and the gateway, with rate limits and faults.
+//! A Discord on loopback: the HTTP interface and the gateway, with rate limits and faults, plain or over TLS.
 //!
 //! Every request is checked against Discord's own description and a few rules it does not hold (nobody is pinged, every
 //! message has a nonce, none is too long); what does not fit fails the test when the [`LocalDiscord`] is dropped. All
@@ -13,7 +13,10 @@ mod presses;
 mod rest;
 mod schema;
 mod state;
+mod tls;
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,8 +26,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use faults::Fault;
-pub use state::{ANN, BOB, BOT, CHANNEL, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN};
+pub use state::{
+    ANN, BOB, BOT, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN, room,
+};
 use state::{Control, State};
+use tls::{Authority, Front};
 
 /// A limit for everything a test waits for; generous, because the machine may be busy.
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -48,23 +54,40 @@ impl World {
 pub struct LocalDiscord {
     world: Arc<World>,
     url: String,
+    authority: Option<Authority>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl LocalDiscord {
     /// Starts one on free ports.
     pub async fn start() -> Self {
+        Self::open(None).await
+    }
+
+    /// Starts one that speaks HTTPS and WSS, under an authority of its own.
+    pub async fn start_with_tls() -> Self {
+        Self::open(Some(Authority::new())).await
+    }
+
+    async fn open(authority: Option<Authority>) -> Self {
         let http = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", http.local_addr().expect("an address"));
-        let gateway = format!("ws://{}", socket.local_addr().expect("an address"));
+        let secure = if authority.is_some() { "s" } else { "" };
+        let url = format!("http{secure}://{}", http.local_addr().expect("an address"));
+        let gateway = format!("ws{secure}://{}", socket.local_addr().expect("an address"));
+        let acceptor = authority.as_ref().map(Authority::acceptor);
         let world = Arc::new(World { state: Mutex::new(State::new(gateway)), changed: watch::channel(0).0 });
         let router = axum::Router::new().fallback(rest::handle).with_state(Arc::clone(&world));
         let tasks = vec![
-            tokio::spawn(async move { axum::serve(http, router).await.expect("serves") }),
-            tokio::spawn(gateway::serve(Arc::clone(&world), socket)),
+            tokio::spawn(gateway::serve(Arc::clone(&world), socket, acceptor.clone())),
+            tokio::spawn(async move { axum::serve(Front::new(http, acceptor), router).await.expect("serves") }),
         ];
-        Self { world, url, tasks }
+        Self { world, url, authority, tasks }
+    }
+
+    /// The certificate of its authority, a PEM file; none where it speaks no TLS.
+    pub fn authority(&self) -> Option<&Path> {
+        self.authority.as_ref().map(Authority::file)
     }
 
     /// The value for `DISCORD_API_BASE`.
@@ -117,6 +140,17 @@ impl LocalDiscord {
             let message = state.messages[&message].clone();
             let event = state.message_json(&message, true);
             state.dispatch("MESSAGE_CREATE", &event);
+        });
+    }
+
+    /// Shows the preview of a link in a message: an update that is no edit.
+    pub fn unfurl(&self, message: u64) {
+        self.world.with(|state| {
+            let message = state.messages[&message].clone();
+            let mut event = state.message_json(&message, true);
+            event["embeds"] = json!([{"type": "link", "url": "https://example.com/", "title": "An example"}]);
+            event["edited_timestamp"] = Value::Null;
+            state.dispatch("MESSAGE_UPDATE", &event);
         });
     }
 
@@ -243,6 +277,25 @@ impl LocalDiscord {
         })
     }
 
+    /// The bot's messages that reply to something, by what they reply to, without deleted ones.
+    pub fn replies(&self) -> HashMap<u64, Vec<Message>> {
+        self.world.with(|state| {
+            let mut replies: HashMap<u64, Vec<Message>> = HashMap::new();
+            for message in state.messages.values().filter(|message| message.author == BOT && !message.deleted) {
+                if let Some(to) = message.reply_to {
+                    replies.entry(to).or_default().push(message.clone());
+                }
+            }
+            replies
+        })
+    }
+
+    /// Waits until something happens here, and at most a twentieth of a second.
+    pub async fn wait_a_moment(&self) {
+        let mut changed = self.world.changed.subscribe();
+        let _ = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
+    }
+
     /// What those messages say.
     pub fn texts(&self, channel: u64) -> Vec<String> {
         self.messages(channel).into_iter().map(|message| message.content).collect()
@@ -288,13 +341,23 @@ impl LocalDiscord {
         self.world.with(|state| state.gateway.connections.len())
     }
 
+    /// Gateway connections that were refused.
+    pub fn refused(&self) -> usize {
+        self.world.with(|state| state.gateway.refused)
+    }
+
     /// Things to break.
     pub fn faults(&self) -> Faults<'_> {
         Faults { world: &self.world }
     }
 
     /// Waits until `found` finds something, and fails with what there was after [`LIMIT`].
-    pub async fn wait_for<T>(&self, what: &str, mut found: impl FnMut(&Self) -> Option<T>) -> T {
+    pub async fn wait_for<T>(&self, what: &str, found: impl FnMut(&Self) -> Option<T>) -> T {
+        self.wait_within(LIMIT, what, found).await
+    }
+
+    /// Waits for something that takes its time.
+    pub async fn wait_within<T>(&self, limit: Duration, what: &str, mut found: impl FnMut(&Self) -> Option<T>) -> T {
         let mut changed = self.world.changed.subscribe();
         let wait = async {
             loop {
@@ -305,7 +368,7 @@ impl LocalDiscord {
                 let _ = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
             }
         };
-        match tokio::time::timeout(LIMIT, wait).await {
+        match tokio::time::timeout(limit, wait).await {
             Ok(value) => value,
             Err(_) => panic!("waited in vain for {what}\n{}", self.story()),
         }
@@ -354,6 +417,11 @@ impl Faults<'_> {
     /// The next `times` requests with this method and this in their path suffer `fault`.
     pub fn next(&self, method: &'static str, path: &str, fault: Fault, times: usize) {
         self.world.with(|state| state.faults.push(faults::Rule { method, path: path.to_owned(), fault, left: times }));
+    }
+
+    /// How many requests are still to suffer.
+    pub fn waiting(&self) -> usize {
+        self.world.with(|state| state.faults.iter().map(|rule| rule.left).sum())
     }
 
     /// No more faults of requests.
@@ -416,6 +484,16 @@ impl Faults<'_> {
     /// All gateway connections vanish, without a word or with a reset.
     pub fn drop_gateway(&self, reset: bool) {
         self.control(|| if reset { Control::Reset } else { Control::Drop });
+    }
+
+    /// All gateway connections fall silent and stay open: nothing is said, read or acknowledged any more.
+    pub fn freeze_gateway(&self) {
+        self.control(|| Control::Freeze);
+    }
+
+    /// How often connections from now on are to send a heartbeat.
+    pub fn heartbeat(&self, interval: Duration) {
+        self.world.with(|state| state.gateway.heartbeat = interval);
     }
 
     /// Asks all connections to reconnect (op 7).

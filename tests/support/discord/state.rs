@@ -24,8 +24,20 @@ pub const DIRECT: u64 = 100_000_000_000_000_009;
 pub const OTHER_BOT: u64 = 100_000_000_000_000_010;
 /// Somebody in the guild.
 pub const BOB: u64 = 100_000_000_000_000_012;
+/// A thousand further channels of the guild begin here.
+pub const CROWD: u64 = 100_000_000_000_001_000;
+const CROWD_END: u64 = CROWD + 999;
 /// A role that Ann has.
 pub const ROLE: u64 = 100_000_000_000_000_011;
+
+/// The first of a hundred further channels.
+const ROOMS: u64 = 100_000_000_000_001_000;
+
+/// One of a hundred further channels.
+pub fn room(number: u64) -> u64 {
+    assert!(number < 100, "there are a hundred rooms");
+    ROOMS + number
+}
 
 /// A message.
 #[derive(Clone, Debug)]
@@ -97,6 +109,8 @@ pub(super) enum Control {
     Drop,
     /// Vanish with a reset.
     Reset,
+    /// Stay, and do nothing.
+    Freeze,
 }
 
 pub(super) struct Window {
@@ -110,6 +124,7 @@ pub(super) struct Gateway {
     pub(super) sessions: Vec<Session>,
     pub(super) connections: Vec<mpsc::UnboundedSender<Control>>,
     pub(super) refuse: bool,
+    pub(super) refused: usize,
     pub(super) close_identify: Option<u16>,
     pub(super) logins_left: u64,
     pub(super) identified: usize,
@@ -185,6 +200,7 @@ impl State {
                 sessions: Vec::new(),
                 connections: Vec::new(),
                 refuse: false,
+                refused: 0,
                 close_identify: None,
                 logins_left: 1_000,
                 identified: 0,
@@ -321,13 +337,22 @@ impl State {
 pub(super) fn channel_json(id: u64) -> Option<Value> {
     let guild = GUILD.to_string();
     Some(match id {
-        CHANNEL | OTHER => {
-            json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": if id == CHANNEL { "general" } else { "other" }, "position": 0,
+        CHANNEL | OTHER | CROWD..=CROWD_END => {
+            let name = match id {
+                CHANNEL => "general".to_owned(),
+                OTHER => "other".to_owned(),
+                _ => format!("room-{}", id - CROWD),
+            };
+            json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": name, "position": 0,
                 "permission_overwrites": [], "parent_id": "77", "nsfw": false, "flags": 0})
         }
         THREAD => json!({"id": id.to_string(), "type": 11, "guild_id": guild, "name": "a thread", "parent_id": CHANNEL.to_string(),
             "owner_id": ANN.to_string(), "message_count": 1, "member_count": 1, "flags": 0, "rate_limit_per_user": 0,
             "thread_metadata": {"archived": false, "auto_archive_duration": 1440, "archive_timestamp": "2026-01-01T00:00:00.000000+00:00", "locked": false}}),
+        ROOMS..=100_000_000_000_001_099 => {
+            json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": format!("room-{}", id - ROOMS), "position": 1,
+                "permission_overwrites": [], "parent_id": "77", "nsfw": false, "flags": 0})
+        }
         DIRECT => json!({"id": id.to_string(), "type": 1, "recipients": [user_json(ANN)], "flags": 0}),
         _ => return None,
     })
