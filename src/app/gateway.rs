@@ -14,10 +14,11 @@ use super::start::{Ground, Refused};
 use super::system::System;
 use super::vitals::{Organs, Pulse};
 use super::webhooks::Waiting;
-use super::{desk, say, tell};
+use super::{desk, hooks, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::plain::with_causes;
+use crate::sources::Schedules;
 use crate::web::status::StatusPages;
 use crate::{access, telemetry};
 
@@ -49,13 +50,16 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     let started = async {
-        let ground = Ground::prepare(settings, true).await?;
+        let mut ground = Ground::prepare(settings, true).await?;
+        let lock = ground.keep_events().await?;
+        let booted = ground.boot().await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&ground).await?;
         let discord = Discord::connect(options).await.map_err(refused)?;
-        Ok::<_, Refused>((ground, discord, webhooks))
+        Ok::<_, Refused>((ground, booted, discord, webhooks, lock))
     };
-    let (ground, discord, webhooks) = tokio::select! {
+    // The lock is held to the end.
+    let (ground, booted, discord, webhooks, _lock) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -69,29 +73,46 @@ pub async fn serve(settings: Settings) -> u8 {
     if let Some(warning) = access::warning(&config.allowed, config.safety) {
         tracing::warn!("{warning}");
     }
-    let notes = ground.workspace.discord_notes().clone();
-    let (roster, state) = (ground.roster(), ground.workspace.folder().join("state"));
+    let workspace = ground.workspace.clone();
+    let notes = workspace.discord_notes().clone();
+    let taken = ground.taken_messages();
+    for (channel, message) in taken {
+        // The mark of a message that is safe may not have been written.
+        notes.note(channel, message);
+    }
+    let (roster, state) = (ground.roster(), workspace.folder().join("state"));
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
+    // Before anything new comes: what was accepted earlier is first in its lane.
+    dispatcher.recover();
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
     pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
+    let last = config.stop_grace * 2 + DELIVERY;
     let listening = tokio::select! {
-        listening = discord.listen(desk) => match listening {
-            Ok(listening) => listening,
-            Err(error) => {
-                let refused = refused(error);
-                tell(&refused);
-                return refused.code;
-            }
-        },
-        () = signals.next() => return exit::OK,
+        listening = discord.listen(desk) => listening.map_err(|error| {
+            let refused = refused(error);
+            tell(&refused);
+            refused.code
+        }),
+        () = signals.next() => Err(exit::OK),
+    };
+    let listening = match listening {
+        Ok(listening) => listening,
+        Err(code) => {
+            // What an earlier life left open may be running already.
+            let _ = timeout(last, dispatcher.shutdown(Duration::ZERO)).await;
+            rest.close().await;
+            return code;
+        }
     };
     webhooks.open().await;
+    let schedules = Schedules::new(dispatcher.clone(), workspace.clone(), config.time_zone.clone(), config.output_channel).await.run();
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
     phase.send_replace(Phase::Ready);
     let _watchdog = system.ready(pulse.clone());
+    hooks::started(&dispatcher, &workspace, booted.instructions).await;
     let code = tokio::select! {
         () = signals.next() => exit::OK,
         error = listening.failed() => {
@@ -104,19 +125,34 @@ pub async fn serve(settings: Settings) -> u8 {
     system.stopping();
     listening.stop_intake();
     webhooks.stop_intake();
-    let last = config.stop_grace * 2 + DELIVERY;
+    schedules.stop().await;
+    tracing::info!("shutdown: intake closed");
+    let grace = config.shutdown_grace;
+    let in_order = async {
+        // Before the dispatcher takes nothing more, its own hook included.
+        let hook = hooks::stopping(&dispatcher, &workspace).await;
+        let turns = timeout(grace + last, dispatcher.shutdown(grace));
+        tokio::join!(biased; hooks::stopped(&dispatcher, hook, grace), turns).1
+    };
     let ended = tokio::select! {
-        ended = timeout(config.shutdown_grace + last, dispatcher.shutdown(config.shutdown_grace)) => ended,
+        ended = in_order => ended.is_ok(),
         () = signals.next() => {
             tracing::warn!("shutdown: second signal, stopping turns now");
-            timeout(last, dispatcher.shutdown(Duration::ZERO)).await
+            tokio::select! {
+                ended = timeout(last, dispatcher.shutdown(Duration::ZERO)) => ended.is_ok(),
+                () = signals.next() => {
+                    tracing::warn!("shutdown: third signal, leaving at once; the next start ends what is left of agents");
+                    return code;
+                }
+            }
         }
     };
-    if ended.is_err() {
+    if !ended {
         tracing::warn!("shutdown: not every answer could be delivered; those of turns are in the recordings");
     }
     webhooks.close().await;
     listening.close().await;
+    tracing::info!("shutdown: discord is closed");
     saving.abort();
     desk::save(&notes).await;
     rest.close().await;
@@ -144,7 +180,7 @@ async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option
 
 fn refused(error: StartError) -> Refused {
     let code = match error {
-        StartError::NoToken | StartError::BadToken(_) => exit::CONFIG,
+        StartError::NoToken | StartError::BadToken(_) | StartError::Untrusted { .. } => exit::CONFIG,
         StartError::TokenRefused | StartError::Intents(_) => exit::NO_PERMISSION,
         StartError::Unreachable { .. } => exit::TEMPORARY,
     };
@@ -172,6 +208,29 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_by_itself_is_75_and_everything_else_needs_a_person() {
+        let base = || "https://discord.com".to_owned();
+        let cases = [
+            (StartError::Unreachable { base: base(), why: "discord was not reachable for 60 s".to_owned() }, exit::TEMPORARY),
+            (StartError::Untrusted { base: base(), why: "invalid peer certificate".to_owned() }, exit::CONFIG),
+            (StartError::NoToken, exit::CONFIG),
+            (StartError::BadToken("leave the word `Bot` out"), exit::CONFIG),
+            (StartError::TokenRefused, exit::NO_PERMISSION),
+            (StartError::Intents(4014), exit::NO_PERMISSION),
+        ];
+        for (error, code) in cases {
+            let refused = refused(error);
+            assert_eq!(refused.code, code, "{:?}", refused.faults);
+            assert!(refused.faults[0].contains("hint: "), "{:?}", refused.faults);
         }
     }
 }

@@ -6,6 +6,7 @@ mod desk;
 mod doctor;
 mod foundation;
 mod gateway;
+mod hooks;
 mod listing;
 mod panel;
 mod phase;
@@ -185,6 +186,11 @@ async fn talk(settings: Settings) -> u8 {
             return refused.code;
         }
     };
+    // What is to be said at the first start is said where the gateway serves.
+    if let Err(refused) = ground.boot().await {
+        tell(&refused);
+        return refused.code;
+    }
     let live = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let console = std::sync::Arc::new(Console::new(live, console::stdout()));
     let grace = ground.config.shutdown_grace;

@@ -16,12 +16,14 @@ use super::webhooks;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
+use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::redact::Redactor;
+use crate::sources;
 use crate::turn::recording::{self, Recorder};
 use crate::turn::{Backends as _, Host};
 use crate::web::webhooks::Secrets;
-use crate::workspace::Workspace;
+use crate::workspace::{Booted, FileError, Held, Journal, Lock, Workspace};
 
 /// Why nothing was started.
 pub struct Refused {
@@ -48,6 +50,8 @@ pub struct Ground {
     /// How the backend was found, where nobody named one.
     detected: Option<String>,
     warnings: Vec<String>,
+    /// Keeps accepted events; the terminal does without.
+    journal: Option<Journal>,
 }
 
 /// What must be closed after the last turn.
@@ -90,6 +94,9 @@ impl Ground {
             ));
         }
         let workspace = Workspace::open(&config.config_dir).await.map_err(|error| faults.push(format!("CONFIG_DIR: {error}"))).ok();
+        if let Some(workspace) = &workspace {
+            faults.extend(workspace.boot(true).await.err().map(|error| format!("CONFIG_DIR: {}", with_causes(&error))));
+        }
         let foundation = Foundation::lay(&config, &variables).await.map_err(|more| faults.extend(more)).ok();
         let mut findings = None;
         if let Some(foundation) = foundation.as_ref().filter(|_| config.backends_dir.is_dir()) {
@@ -116,10 +123,57 @@ impl Ground {
             (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() => {
                 let Foundation { custody, roster, detected, .. } = foundation;
                 let warnings = findings.warnings.iter().cloned().chain(roster.run_warnings()).collect();
-                Ok(Self { config, redactor, webhook_secrets, variables, workspace, roster, custody, findings, detected, warnings })
+                Ok(Self {
+                    config,
+                    redactor,
+                    webhook_secrets,
+                    variables,
+                    workspace,
+                    roster,
+                    custody,
+                    findings,
+                    detected,
+                    warnings,
+                    journal: None,
+                })
             }
             _ => Err(Refused { code, faults }),
         }
+    }
+
+    /// Sees to it that the files of `boot.md` are there, and tells the log.
+    ///
+    /// # Errors
+    /// [`Refused`], naming the file that cannot be made.
+    pub async fn boot(&self) -> Result<Booted, Refused> {
+        let refused = |error: FileError| Refused { code: exit::CONFIG, faults: vec![format!("CONFIG_DIR: {}", with_causes(&error))] };
+        let booted = self.workspace.boot(false).await.map_err(refused)?;
+        for warning in &booted.warnings {
+            tracing::warn!("{warning}");
+        }
+        let (loaded, created, missing) = (booted.loaded.join(", "), booted.created.join(", "), booted.missing.join(", "));
+        tracing::info!(loaded, created, missing, built_in = booted.by_default, "boot: configuration files are there");
+        Ok(booted)
+    }
+
+    /// Makes sure to be the only gateway here, and keeps accepted events from now on. The lock is to be held to the end.
+    ///
+    /// # Errors
+    /// [`Refused`]: another gateway runs, or the journal cannot be used.
+    pub async fn keep_events(&mut self) -> Result<Lock, Refused> {
+        let refused = |code, fault: String| Refused { code, faults: vec![fault] };
+        let lock = self.workspace.lock().map_err(|held| {
+            let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
+            refused(code, held.to_string())
+        })?;
+        let journal = self.workspace.journal().await.map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+        self.journal = Some(journal);
+        Ok(lock)
+    }
+
+    /// Channel and id of the Discord messages that were taken earlier.
+    pub fn taken_messages(&self) -> Vec<(u64, u64)> {
+        self.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
     /// Tells what was found, for `aetheel check`; asks every agent for its version.
@@ -151,8 +205,18 @@ impl Ground {
         if !idle.is_empty() {
             lines.push(format!("profiles of agents that cannot work here (`aetheel backend list` says why): {}", idle.join(", ")));
         }
+        let (heartbeats, jobs) = (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        let placed = self.config.output_channel.is_some();
+        let plan = sources::plan(heartbeats.as_deref(), &jobs, &self.config.time_zone, placed, jiff::Timestamp::now());
+        lines.extend(plan.planned.iter().map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())));
+        // An error was a fault already.
+        let boot = self.workspace.boot(true).await.unwrap_or_default();
+        if !boot.created.is_empty() {
+            lines.push(format!("files the start will make: {}", boot.created.join(", ")));
+        }
+        lines.extend(boot.warnings.iter().map(|warning| format!("warning: {warning}")));
         let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await);
-        let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets));
+        let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets)).chain(plan.warnings);
         lines.extend(warnings.map(|warning| format!("warning: {warning}")));
         for line in lines {
             // A closed stdout has nobody to tell.
@@ -206,6 +270,7 @@ impl Ground {
             launcher: Arc::new(self.custody.clone()),
             outlet,
             workspace: self.workspace,
+            journal: self.journal,
             recorder: recorder.clone(),
             redactor: self.redactor,
         });
@@ -224,6 +289,8 @@ impl Ground {
             project_roots: self.config.project_roots.clone(),
             prompts_per_minute: self.config.user_prompts_per_minute,
             prompt_limit: self.config.limits.prompt,
+            attachments_max: self.config.attachments_max,
+            attachment_limit: self.config.attachment_limit,
             approvers: self.config.approvers.clone(),
         }
     }

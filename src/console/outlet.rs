@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::questions::Waiting;
 use crate::agent::{EventKind, Text, ToolStart, ToolStatus};
 use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
-use crate::event::Event;
+use crate::event::{Event, Origin};
 use crate::fold::Transcript;
 use crate::plain::clean_text;
 
@@ -73,9 +73,10 @@ impl Shared {
 }
 
 impl Outlet for Console {
-    fn open(&self, _event: &Event) -> Box<dyn Reply> {
+    fn open(&self, event: &Event) -> Box<dyn Reply> {
         Box::new(ConsoleReply {
             shared: self.shared.clone(),
+            asked: event.origin == Origin::Console,
             printed: Vec::new(),
             at_line_start: true,
             thinking: false,
@@ -86,6 +87,8 @@ impl Outlet for Console {
 
 struct ConsoleReply {
     shared: std::sync::Arc<Shared>,
+    /// Whether it answers a prompt of the terminal: only those are counted.
+    asked: bool,
     /// What was printed of each text part, in the order of appearance.
     printed: Vec<(u32, String)>,
     at_line_start: bool,
@@ -218,6 +221,10 @@ impl Reply for ConsoleReply {
             }
         } else if self.shared.live {
             self.aside(&footer(&answer));
+        }
+        if !self.asked {
+            self.shared.prompt();
+            return Ok(());
         }
         let failed = u32::from(answer.failure.is_some());
         self.shared.answers.send_modify(|answers| *answers = Answers { all: answers.all + 1, failed: answers.failed + failed });

@@ -8,17 +8,18 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
+use super::keeping::{Kept, safe};
 use super::questions::Context;
 use super::stage::{Follower, Stage};
 use super::veil::Veil;
 use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed_for};
-use crate::event::{Event, EventKind, NewEvent, Origin};
-use crate::figures::{self, Outcome};
+use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
+use crate::figures;
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::{Binding, LaneSettings, SessionId};
+use crate::workspace::{Binding, LaneSettings, Saving, SessionId};
 
 /// The setting beside a session that says where it was made.
 pub(super) const DIRECTORY: &str = "directory";
@@ -30,6 +31,7 @@ impl Inner {
         event: Event,
         stop: watch::Receiver<Option<StopReason>>,
         steers: mpsc::UnboundedReceiver<Steering>,
+        saving: Option<Saving>,
     ) {
         let id = turn_id();
         let unknown = tracing::field::Empty;
@@ -38,19 +40,26 @@ impl Inner {
             tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
         figures::waited(event.kind, event.accepted_ms);
         async {
-            let stage = Stage::new(self.parts.outlet.open(&event));
-            let answer = self.answer(&event, &id, (stop, steers), &stage).await.cleaned(&self.parts.redactor);
-            let Some(reply) = stage.take() else { return };
-            match reply.finish(answer).await {
-                Ok(()) => {
-                    figures::event(event.kind, Outcome::Delivered);
-                    tracing::info!("answer delivered");
-                }
-                Err(error) => {
-                    figures::event(event.kind, Outcome::Undelivered);
-                    tracing::error!(%error, "the answer was not delivered; it is in the recording");
-                }
+            if !safe(saving).await {
+                return self.not_saved(&event).await;
             }
+            let kept = self.kept(&event);
+            let stage = Stage::new(kept.open(&*self.parts.outlet, &event));
+            if let Some(answer) = kept.answer() {
+                return self.deliver(&event, &kept, &stage, answer).await;
+            }
+            kept.started();
+            let hooks = self.parts.workspace.hooks().await;
+            self.begin_hook(&hooks, &event, &stop).await;
+            let answer = self.answer(&event, &id, (stop.clone(), steers), &stage, &kept).await.cleaned(&self.parts.redactor);
+            if answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown) && kept.wait_for_next_life() {
+                return self.put_off(&stage, answer, &id).await;
+            }
+            let failed = answer.failure.is_some();
+            kept.answered(&answer).await;
+            self.deliver(&event, &kept, &stage, answer).await;
+            // People have their answer; the lane is held until the hook has ended too.
+            self.stop_hook(&hooks, &event, &stop, failed).await;
         }
         .instrument(span)
         .await;
@@ -62,8 +71,18 @@ impl Inner {
         id: &str,
         (stop, steers): (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>),
         stage: &Arc<Stage>,
+        kept: &Kept,
     ) -> Answer {
+        // Stopped while the hook before the turn ran.
+        let stopped = *stop.borrow();
+        if let Some(reason) = stopped {
+            let failure = wording::failure(&reason.into(), self.parts.host.query_timeout, None, id);
+            return Answer { failure, ..plain_answer(self.parts.choices.backend.clone()) };
+        }
         let bindings = self.parts.workspace.bindings();
+        if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
+            self.learn(*channel, parent);
+        }
         let (name, lane) = self.backend_of(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
             tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
@@ -80,7 +99,15 @@ impl Inner {
         // Agents find a session only where it was made; some wait for ever for one that is not there.
         let moved = binding.session.is_some() && binding.settings.get(DIRECTORY) != self.elsewhere(&directory).as_ref();
         let session = binding.session.clone().filter(|_| !moved);
-        let start = self.start(event, &*backend, &lane, directory.clone(), session).await;
+        let taken = self.take_files(event, backend.descriptor(), &directory, stop.clone()).await;
+        if taken.is_nothing(event) && event.prompt.trim().is_empty() {
+            let mut answer = plain_failure(name, format!("None of the files could be taken. (files, {id})"));
+            answer.notices = taken.notices;
+            return answer;
+        }
+        let mut start = self.start(event, &*backend, &lane, directory.clone(), session).await;
+        start.parts.extend(taken.parts.iter().cloned());
+        let asked_model = start.settings.model.clone();
         let requested = start.native_id.clone();
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::Span::current().record("backend", &name).record("generation", tracing::field::display(&generation));
@@ -94,19 +121,34 @@ impl Inner {
             asker: event.asker,
             expands: backend.descriptor().expands.clone(),
         };
-        let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
+        let request = TurnRequest {
+            id: id.to_owned(),
+            event: event.sequence,
+            lane: event.lane.clone(),
+            backend,
+            start,
+            blobs: taken.blobs.clone(),
+            stop,
+            steers,
+        };
         let mut follower = Follower {
             veil: Veil::new(&self.parts.redactor),
             stage: stage.clone(),
             questions: self.questions.clone(),
             context,
             asked: HashMap::new(),
+            kept: kept.clone(),
         };
         let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.lift(&result.transcript);
         drop(follower);
+        let mut notices = taken.notices.clone();
+        drop(taken);
         self.report(&name, &result);
-        let mut notices = self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await;
+        notices.extend(self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await);
+        if binding.unreadable {
+            notices.push("What was kept of this conversation could not be read; this is a new one.".to_owned());
+        }
         if moved {
             notices.push("The working directory here is another one now; this is a new conversation.".to_owned());
         }
@@ -117,13 +159,14 @@ impl Inner {
             text,
             notices,
             backend: label,
+            model: result.session.and_then(|session| session.model).or(asked_model),
             usage: result.usage,
             took: result.took,
         }
     }
 
     /// What the guest is told, from files read at this moment.
-    async fn start(
+    pub(super) async fn start(
         &self,
         event: &Event,
         backend: &dyn Backend,
@@ -167,7 +210,7 @@ impl Inner {
                 max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
                 options: backend.options().to_owned(),
             },
-            parts: vec![Part::Text(prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref()))],
+            parts: vec![Part::Text(prompt::neutralise(words(event), &descriptor.expands, event.author.as_deref()))],
         }
     }
 
@@ -181,7 +224,7 @@ impl Inner {
     }
 
     /// The log line of a turn's end, and of what its parser did not know.
-    fn report(&self, backend: &str, result: &TurnResult) {
+    pub(super) fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
         match wording::detail(&result.ending) {
@@ -246,8 +289,11 @@ impl Inner {
         notices
     }
 
-    /// Moves a final memory block from the answer to `memory.md`.
-    async fn remember(&self, text: String, mut notices: Vec<String>) -> (String, Vec<String>) {
+    /// Sees to it that what the agent wrote to `memory.md` is on disk, and moves a final memory block of the answer there.
+    pub(super) async fn remember(&self, text: String, mut notices: Vec<String>) -> (String, Vec<String>) {
+        if let Err(error) = self.parts.workspace.settle_memory().await {
+            tracing::error!(%error, "what the agent wrote to memory.md may not outlive a loss of power");
+        }
         let (visible, memory) = prompt::extract_memory(&text);
         let Some(memory) = memory else { return (text, notices) };
         let visible = visible.to_owned();
@@ -269,19 +315,38 @@ pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::Unbounde
         let now_ms = jiff::Timestamp::now().as_millisecond();
         let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "").accepted(0, now_ms);
         let (text, notices) = inner.remember(text, Vec::new()).await;
-        let answer = Answer { text, failure: None, notices, backend, detail: None, usage, took: Duration::ZERO };
+        let answer = Answer { text, failure: None, notices, backend, model: None, detail: None, usage, took: Duration::ZERO };
         if let Err(error) = inner.parts.outlet.open(&event).finish(answer.cleaned(&inner.parts.redactor)).await {
             tracing::error!(lane = %event.lane, %error, "what the agent said by itself was not delivered; it is in the recording");
         }
     }
 }
 
+/// What a person wrote; files alone are a prompt too.
+fn words(event: &Event) -> &str {
+    if event.prompt.trim().is_empty() && !event.attached.is_empty() { "(no words, only files)" } else { &event.prompt }
+}
+
 fn plain_failure(backend: String, failure: String) -> Answer {
-    Answer { text: String::new(), failure: Some(failure), notices: Vec::new(), backend, detail: None, usage: None, took: Duration::ZERO }
+    Answer { failure: Some(failure), ..plain_answer(backend) }
+}
+
+/// An answer with nothing in it.
+pub(super) fn plain_answer(backend: String) -> Answer {
+    Answer {
+        text: String::new(),
+        failure: None,
+        notices: Vec::new(),
+        backend,
+        model: None,
+        detail: None,
+        usage: None,
+        took: Duration::ZERO,
+    }
 }
 
 /// Eight letters and digits: enough to find one turn in months of logs.
-fn turn_id() -> String {
+pub(super) fn turn_id() -> String {
     let mut id = uuid::Uuid::new_v4().simple().to_string();
     id.truncate(8);
     id

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::GuestFailure;
+use super::{GuestFailure, StopReason};
 use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
 use crate::fold::Transcript;
 
@@ -63,6 +63,15 @@ impl Ending {
             Self::Limit(_) => "limit",
             Self::Agent(_) => "agent-failure",
             Self::Backend(_) => "backend-failure",
+        }
+    }
+}
+
+impl From<StopReason> for Ending {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::User => Self::Interrupted,
+            StopReason::Shutdown => Self::ShutDown,
         }
     }
 }

@@ -69,6 +69,8 @@ pub struct Binding {
     pub settings: BTreeMap<String, String>,
     /// Counts the lane's resets and resumed sessions since the program began; see [`Bindings::set_session_if`].
     pub epoch: u64,
+    /// There is a line about it that could not be read.
+    pub unreadable: bool,
 }
 
 /// All bindings. Cheap to clone; clones share everything.
@@ -108,8 +110,13 @@ impl Bindings {
         let key = (lane.clone(), backend.to_owned());
         self.look(move |state| {
             let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
-            let item = state.ledger.entries.get(&key).cloned();
-            item.map_or(Binding { epoch, ..Binding::default() }, |Item { session, settings, .. }| Binding { session, settings, epoch })
+            match state.ledger.entries.get(&key).cloned() {
+                Some(Item { session, settings, .. }) => Binding { session, settings, epoch, unreadable: false },
+                None => {
+                    let unreadable = state.ledger.leaves_out(&[&key.0.to_string(), &key.1]);
+                    Binding { epoch, unreadable, ..Binding::default() }
+                }
+            }
         })
         .await
     }
@@ -121,6 +128,12 @@ impl Bindings {
             state.ledger.entries.values().find(|item| item.lane == lane && item.current).map(|item| item.backend.clone())
         })
         .await
+    }
+
+    /// Whether there is anything about a lane.
+    pub async fn knows(&self, lane: &Lane) -> bool {
+        let lane = lane.clone();
+        self.look(move |state| state.ledger.entries.values().any(|item| item.lane == lane)).await
     }
 
     /// Lines that could not be read when the file was last read, each with its number. They stay in the file.

@@ -124,6 +124,13 @@ impl<E: Entry> Ledger<E> {
         Ok(())
     }
 
+    /// Whether there is a list item that could not be read and names all of these values.
+    pub(super) fn leaves_out(&self, values: &[&str]) -> bool {
+        let kept = self.lines.iter().filter_map(|line| if let Line::Kept(line) = line { Some(line) } else { None });
+        let mut items = kept.filter(|line| line.trim_start().starts_with(['-', '*']));
+        items.any(|line| values.iter().all(|value| line.contains(&code(value))))
+    }
+
     /// Adds new entries at the end and returns when they are on disk, which costs far less than [`Ledger::save`] where
     /// there are many. After an error they are not known.
     pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
@@ -191,7 +198,7 @@ fn append(path: &Path, text: &str) -> std::io::Result<Stamp> {
 }
 
 /// Reads a list item that begins with a code span; none: it is something else.
-fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
+pub(super) fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
     let item = line.trim_start().strip_prefix(['-', '*'])?.trim_start();
     if !item.starts_with('`') {
         return None;

@@ -5,16 +5,25 @@
 //! the blocking pool; dropping a future does not stop what it began. Pinned by the tests of each file here.
 
 mod bindings;
+mod boot;
 mod channels;
+mod chapters;
 mod deliveries;
 mod discord_notes;
 mod followed;
 mod fresh;
+mod heartbeats;
 mod history;
+mod hooks;
+mod jobs;
+mod journal;
 mod ledger;
+mod lock;
 mod memory;
+mod outline;
 mod profiles;
 mod replace;
+mod schedule_notes;
 mod sections;
 mod webhooks;
 
@@ -22,11 +31,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
+pub use boot::Booted;
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
+pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
+pub use hooks::{Hook, Hooks, Instruction};
+pub use jobs::{CronJob, CronJobs};
+pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
+pub use lock::{Held, Lock};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use schedule_notes::{ScheduleNotes, Through};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
@@ -60,6 +76,7 @@ pub struct Workspace {
     bindings: Bindings,
     history: History,
     notes: DiscordNotes,
+    schedules: ScheduleNotes,
 }
 
 #[derive(Debug)]
@@ -69,13 +86,18 @@ struct Inner {
     appending: RwLock<()>,
     /// `memory.md` as we left it when we last appended.
     appended: Mutex<Option<Stamp>>,
+    /// `memory.md` as it was when it was last known to be on disk.
+    settled: Mutex<Option<Stamp>>,
     /// The last whole text of every document, for when one cannot be read.
     last: Mutex<[Option<String>; 6]>,
     channels: Mutex<Followed<Channels>>,
+    heartbeats: Mutex<Followed<Heartbeats>>,
+    jobs: Mutex<Followed<CronJobs>>,
+    hooks: Mutex<Followed<Hooks>>,
 }
 
 impl Workspace {
-    /// Opens the folder. It, its `state` folder and `memory.md` are made when missing.
+    /// Opens the folder. It and its `state` folder are made when missing, and nothing else: that is for [`Workspace::boot`].
     ///
     /// # Errors
     /// [`FileError`] when the folder cannot be made or its state not be read.
@@ -85,13 +107,22 @@ impl Workspace {
             let folder = std::path::absolute(&folder).map_err(|source| FileError::new("find", &folder, source))?;
             let state = folder.join("state");
             std::fs::create_dir_all(&state).map_err(|source| FileError::new("make the folder", &state, source))?;
-            memory::create(&folder.join(Document::Memory.file()))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
             let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
-            let channels = Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse));
-            let inner = Inner { folder, appending: RwLock::new(()), appended: Mutex::default(), last: Mutex::default(), channels };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes })
+            let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
+            let inner = Inner {
+                appending: RwLock::new(()),
+                appended: Mutex::default(),
+                settled: Mutex::default(),
+                last: Mutex::default(),
+                channels: Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse)),
+                hooks: Mutex::new(Followed::new(folder.join("agents.md"), Hooks::parse)),
+                heartbeats: Mutex::new(Followed::new(folder.join("heartbeat.md"), Heartbeats::parse)),
+                jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
+                folder,
+            };
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules })
         })
         .await
     }
@@ -126,6 +157,50 @@ impl Workspace {
         &self.notes
     }
 
+    /// Up to when heartbeats and cron jobs were looked after.
+    #[must_use]
+    pub fn schedule_notes(&self) -> &ScheduleNotes {
+        &self.schedules
+    }
+
+    /// What is to be looked after, read again when it changed; none: there is no `heartbeat.md`.
+    pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let mut heartbeats = inner.heartbeats.lock().unwrap_or_else(PoisonError::into_inner);
+            heartbeats.refresh();
+            heartbeats.is_there().then(|| heartbeats.value())
+        })
+        .await
+    }
+
+    /// The cron jobs of `agents.md`, read again when it changed.
+    pub async fn cron_jobs(&self) -> Arc<CronJobs> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let mut jobs = inner.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.refresh();
+            jobs.value()
+        })
+        .await
+    }
+
+    /// Opens the journal of accepted events, `state/queue.md`. Once a program: two would not know of each other.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn journal(&self) -> Result<Journal, FileError> {
+        Journal::open(self.inner.folder.join("state")).await
+    }
+
+    /// Makes sure that no other gateway serves this folder, for as long as the lock lives.
+    ///
+    /// # Errors
+    /// [`Held`] by whom, or that the file cannot be locked.
+    pub fn lock(&self) -> Result<Lock, Held> {
+        Lock::take(&self.inner.folder.join("state/gateway.lock"))
+    }
+
     /// Which deliveries of webhooks were taken; read once, by the one who takes them.
     ///
     /// # Errors
@@ -137,17 +212,46 @@ impl Workspace {
 
     /// What the operator wrote about channels and projects, read again when it changed.
     pub async fn channels(&self) -> Arc<Channels> {
+        self.follow(|inner| &inner.channels, |channels| &channels.warnings).await
+    }
+
+    /// What the operator wants done at the turns of the gateway's life, read again when it changed.
+    pub async fn hooks(&self) -> Arc<Hooks> {
+        self.follow(|inner| &inner.hooks, |hooks| &hooks.warnings).await
+    }
+
+    /// Reads a followed file again if it changed, and then logs what is wrong in it.
+    async fn follow<T: Send + Sync + 'static>(&self, file: fn(&Inner) -> &Mutex<Followed<T>>, warnings: fn(&T) -> &Vec<String>) -> Arc<T> {
         let inner = Arc::clone(&self.inner);
         blocking(move || {
-            let mut channels = inner.channels.lock().unwrap_or_else(PoisonError::into_inner);
-            if channels.refresh() {
-                for warning in &channels.value().warnings {
+            let mut file = file(&inner).lock().unwrap_or_else(PoisonError::into_inner);
+            if file.refresh() {
+                for warning in warnings(&file.value()) {
                     tracing::warn!("{warning}");
                 }
             }
-            channels.value()
+            file.value()
         })
         .await
+    }
+
+    /// Sees to it that the files of `boot.md` are there; with `only_look` nothing is made. Without a `boot.md` those of the
+    /// system prompt are made.
+    ///
+    /// # Errors
+    /// [`FileError`] names the file that cannot be read or made.
+    pub async fn boot(&self, only_look: bool) -> Result<Booted, FileError> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || boot::boot(&inner.folder, only_look)).await
+    }
+
+    /// Notes that the agent was handed the instructions of the first start, so that they are not handed over again.
+    ///
+    /// # Errors
+    /// [`FileError`]; the next start hands them over again.
+    pub async fn instructed(&self) -> Result<(), FileError> {
+        let (inner, now) = (Arc::clone(&self.inner), jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        blocking(move || boot::instructed(&inner.folder, &now)).await
     }
 
     /// Writes entries into the section of a lane in `channels.md`, an empty value taking one out. `called` is the name
@@ -185,6 +289,19 @@ impl Workspace {
     pub async fn read(&self) -> Documents {
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.read()).await
+    }
+
+    /// Returns when what others wrote to `memory.md` is on disk, and whether it had changed since the last time.
+    ///
+    /// # Errors
+    /// [`FileError`]; the change may not outlive a loss of power.
+    pub async fn settle_memory(&self) -> Result<bool, FileError> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let mut settled = inner.settled.lock().unwrap_or_else(PoisonError::into_inner);
+            memory::settle(&inner.path(Document::Memory), &mut settled)
+        })
+        .await
     }
 
     /// Appends text to `memory.md` and returns when it is on disk. A blank text is nothing.

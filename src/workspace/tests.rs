@@ -20,6 +20,7 @@ fn put(workspace: &Workspace, file: &str, text: impl AsRef<[u8]>) {
 #[tokio::test]
 async fn an_empty_folder_gets_a_memory_and_nothing_else() {
     let (_folder, workspace) = workspace().await;
+    assert!(!workspace.memory_path().exists(), "only looked at");
     let documents = workspace.read().await;
     assert_eq!(documents.get(Document::Memory), Some("# Memory\n"));
     assert!(Document::ALL.into_iter().all(|document| document == Document::Memory || documents.get(document).is_none()));
@@ -201,6 +202,17 @@ async fn memory_is_appended_on_lines_of_its_own() {
     fs::remove_file(workspace.memory_path()).unwrap();
     workspace.append_memory("- four").await.unwrap();
     assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), "# Memory\n\n- four\n");
+}
+
+#[tokio::test]
+async fn what_an_agent_wrote_to_its_memory_is_put_on_disk_once() {
+    let (_folder, workspace) = workspace().await;
+    assert!(!workspace.settle_memory().await.unwrap(), "there is none");
+    put(&workspace, "memory.md", "- new");
+    assert!(workspace.settle_memory().await.unwrap());
+    assert!(!workspace.settle_memory().await.unwrap(), "it did not change");
+    put(&workspace, "memory.md", "- new\n- newer");
+    assert!(workspace.settle_memory().await.unwrap());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{id_of, installed, serving};
-use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
+use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};
 use crate::support::program::Installation;
 
 /// How a recorded turn ended.
@@ -77,4 +77,52 @@ async fn a_session_the_agent_lost_is_said_and_forgotten() {
     id_of(&told.content, "session lost");
     local.mention(CHANNEL, ANN, "hello!");
     local.wait_for_message(CHANNEL, |text| text == "You said: hello!\n\nThis is message 1 of our conversation.").await;
+}
+
+#[tokio::test]
+async fn an_answer_that_discord_refuses_is_logged_with_its_channel_and_length() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    local.faults().next("POST", "/messages", Fault::Refuse(403, 50013), 100);
+    local.mention(CHANNEL, ANN, "hello");
+    let logged = bot.logs("cannot send an answer to discord").await;
+    let length = "You said: hello\n\nThis is message 1 of our conversation.".len();
+    assert_eq!((&logged["level"], &logged["channel"], &logged["length"]), (&"ERROR".into(), &CHANNEL.into(), &length.into()), "{logged}");
+    // The next one is tried afresh.
+    local.faults().clear();
+    local.mention(CHANNEL, ANN, "hello again");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello again")).await;
+}
+
+#[tokio::test]
+async fn a_binding_that_was_corrupted_by_hand_is_removed_said_and_replaced_by_a_new_session() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "one");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: one")).await;
+    let file = installation.path("config").join("state/sessions.md");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let id = written.split("session `").nth(1).unwrap().split('`').next().unwrap().to_owned();
+
+    // An id that no agent ever gave.
+    std::fs::write(&file, written.replace(&id, "demo-from-nowhere")).unwrap();
+    local.mention(CHANNEL, ANN, "two");
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("no longer knows this conversation")).await;
+    assert!(told.content.contains("Please ask again to start a new one."), "{}", told.content);
+    id_of(&told.content, "session lost");
+    assert!(!installation.read("state/sessions.md").contains("demo-from-nowhere"));
+    local.mention(CHANNEL, ANN, "three");
+    local.wait_for_message(CHANNEL, |text| text == "You said: three\n\nThis is message 1 of our conversation.").await;
+
+    // A line that means nothing any more.
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, written.replace("session `", "session `--danger ../")).unwrap();
+    local.mention(CHANNEL, ANN, "four");
+    let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: four")).await;
+    assert!(told.content.contains("message 1 of our conversation") && told.content.contains("could not be read"), "{}", told.content);
+    local.mention(CHANNEL, ANN, "five");
+    let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: five")).await;
+    assert_eq!(told.content, "You said: five\n\nThis is message 2 of our conversation.");
 }

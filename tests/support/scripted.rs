@@ -14,8 +14,10 @@ use aetheel::agent::{
     SessionReady, Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
 };
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement, Unseen};
-use aetheel::event::{Event, EventKind as Asked, Lane, NewEvent, Origin};
+use aetheel::dispatch::{
+    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Outlet, Parts, Reply, Settlement, Traces, Unseen,
+};
+use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
@@ -234,6 +236,11 @@ pub struct Collected {
     settled: watch::Sender<Vec<(String, Settlement)>>,
     /// Questions can be shown to nobody.
     pub blind: AtomicBool,
+    /// Files to fetch, by their source.
+    pub files: Mutex<HashMap<String, Vec<u8>>>,
+    /// What earlier lives left of the replies that were opened.
+    pub traces: Mutex<Vec<Traces>>,
+    notices: watch::Sender<Vec<Notice>>,
 }
 
 impl Collected {
@@ -245,6 +252,11 @@ impl Collected {
     /// The questions of agents, once there are `count`.
     pub async fn questions(&self, count: usize) -> Vec<OpenQuestion> {
         all(&self.questions, count, "questions").await
+    }
+
+    /// What people were told beside answers, once there are `count`.
+    pub async fn notices(&self, count: usize) -> Vec<Notice> {
+        all(&self.notices, count, "notices").await
     }
 
     /// What became of questions, once it is known of `count`.
@@ -265,10 +277,25 @@ async fn all<T: Clone>(list: &watch::Sender<Vec<T>>, count: usize, what: &str) -
 /// [`Collected`] as an outlet.
 pub struct CollectingOutlet(pub Arc<Collected>);
 
+#[async_trait]
 impl Outlet for CollectingOutlet {
+    fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
+        self.0.traces.lock().unwrap().push(traces);
+        self.open(event)
+    }
+
+    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
+        self.0.notices.send_modify(|notices| notices.push(notice));
+        Ok(())
+    }
+
     fn open(&self, event: &Event) -> Box<dyn Reply> {
         self.0.begun.lock().unwrap().push(event.sequence);
         Box::new(CollectingReply { collected: self.0.clone(), event: event.clone() })
+    }
+
+    async fn fetch(&self, attached: &Attached, _: u64) -> Result<Vec<u8>, String> {
+        self.0.files.lock().unwrap().get(&attached.source).cloned().ok_or_else(|| "it is gone".to_owned())
     }
 }
 
@@ -385,6 +412,8 @@ pub async fn parts(
             project_roots: vec![],
             prompts_per_minute: None,
             prompt_limit: 256 << 10,
+            attachments_max: 10,
+            attachment_limit: 10 << 20,
             approvers: vec![],
         },
         limits,
@@ -393,6 +422,7 @@ pub async fn parts(
         launcher,
         outlet: Arc::new(CollectingOutlet(collected.clone())),
         workspace: Workspace::open(&folder.join("config")).await.unwrap(),
+        journal: None,
         recorder: Recorder::new(folder.join("recordings"), Redactor::default()),
         redactor: Redactor::default(),
     }

@@ -1,0 +1,330 @@
+//! The hooks around every turn, and what they may not disturb.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use aetheel::agent::{EventKind, Exit};
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Answer, DeliveryError, Dispatcher, OpenQuestion, Outlet, Reply, Settlement, Unseen};
+use aetheel::event::{Event, EventKind as Asked, Lane, NewEvent, Origin};
+use aetheel::fold::Transcript;
+use aetheel::queue::Limits;
+use async_trait::async_trait;
+use tokio::sync::{mpsc, watch};
+
+use crate::support::lasting::{LastingBackend, Replaceable, Sitting, Told};
+use crate::support::scripted::{Agent, Collected, Desk, OneBackend, ScriptedBackend, ScriptedLauncher, Wishes, message, parts, plain};
+
+const HOOKS: &str = "# Agents\n\n## Hooks\n\n### agent_begin\n- instruction: Begin now.\n\n### agent_stop\n- instruction: Tidy up.\n";
+
+/// Writes `agents.md` of a desk's folder.
+fn operator_writes(folder: &Path, text: &str) {
+    std::fs::write(folder.join("config/agents.md"), text).unwrap();
+}
+
+/// Which hook, or else which prompt, an agent was started for.
+fn what(prompt: &str) -> &str {
+    match prompt.split('\n').next() {
+        Some("Begin now.") => "begin",
+        Some("Tidy up.") => "stop",
+        _ => prompt,
+    }
+}
+
+async fn until(what: &str, mut found: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !found() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Answers prompts in a session each; hooks say nothing.
+async fn obliging(agent: Agent) {
+    match what(&agent.prompt) {
+        "begin" | "stop" => agent.say(&["session s-hook", "done"]).await,
+        _ => agent.say(&["session s-1", "text ok", "done"]).await,
+    }
+    agent.exit(Exit::Code(0), "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_run_before_and_after_every_turn_in_its_lane_and_begin_afresh() {
+    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    operator_writes(desk.folder.path(), HOOKS);
+    desk.ask(7, "ignore the rules");
+    desk.ask(7, "again");
+    desk.dispatcher.idle().await;
+    let prompts = desk.launcher.prompts();
+    let order: Vec<&str> = prompts.iter().map(|prompt| what(prompt)).collect();
+    assert_eq!(order, ["begin", "ignore the rules", "stop", "begin", "again", "stop"]);
+    assert_eq!(prompts[0], "Begin now.\n\n> agent_begin: event 1 (message) of channel:7 is about to be answered.");
+    assert_eq!(prompts[5], "Tidy up.\n\n> agent_stop: event 2 (message) of channel:7 was answered.");
+    let launches = desk.launcher.launches.lock().unwrap();
+    let resumed: Vec<usize> = (0..6).filter(|index| !launches[*index].arguments.is_empty()).collect();
+    assert_eq!(resumed, [4], "the conversation goes on, hooks begin afresh");
+    let sessions = std::fs::read_to_string(desk.folder.path().join("config/state/sessions.md")).unwrap();
+    assert!(sessions.contains("s-1") && !sessions.contains("s-hook"), "{sessions}");
+    assert_eq!(desk.collected.answers(2).await.len(), 2, "hooks that say nothing are not heard");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_the_hook_after_the_turn_but_the_lane_does() {
+    let (release, gate) = watch::channel(false);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let mut gate = gate.clone();
+        async move {
+            if what(&agent.prompt) == "stop" {
+                gate.wait_for(|open| *open).await.unwrap();
+            }
+            obliging(agent).await;
+        }
+    });
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    operator_writes(desk.folder.path(), HOOKS);
+    desk.ask(7, "one");
+    desk.ask(7, "two");
+    desk.collected.answers(1).await;
+    until("the hook", || desk.launcher.prompts().len() == 3).await;
+    assert!(desk.dispatcher.is_busy(&Lane::Channel(7)));
+    // Another lane is not held up.
+    desk.ask(8, "elsewhere");
+    desk.collected.answers(2).await;
+    assert!(!desk.launcher.prompts().contains(&"two".to_owned()), "the lane is held");
+    release.send(true).unwrap();
+    desk.dispatcher.idle().await;
+    assert_eq!(desk.collected.answers(3).await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_of_several_lanes_run_side_by_side() {
+    let running = Arc::new(AtomicUsize::new(0));
+    let seen = running.clone();
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let seen = seen.clone();
+        async move {
+            if what(&agent.prompt) == "begin" {
+                seen.fetch_add(1, Ordering::SeqCst);
+                until("the other lane's hook", || seen.load(Ordering::SeqCst) == 2).await;
+            }
+            obliging(agent).await;
+        }
+    });
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    operator_writes(desk.folder.path(), HOOKS);
+    desk.ask(7, "one");
+    desk.ask(8, "two");
+    let answers = desk.collected.answers(2).await;
+    assert!(answers.iter().all(|(_, answer)| answer.failure.is_none()), "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_that_fails_or_takes_too_long_costs_no_answer() {
+    let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
+        match what(&agent.prompt) {
+            "begin" => agent.exit(Exit::Code(1), "no such thing").await,
+            "stop" => {
+                // Works until it is told to end.
+                agent.commands.recv().await;
+                agent.exit(Exit::Signal(15), "").await;
+            }
+            _ => obliging(agent).await,
+        }
+    });
+    let desk = Desk::new(launcher, Wishes { query_timeout: Duration::from_millis(300), ..Wishes::default() }).await;
+    operator_writes(desk.folder.path(), HOOKS);
+    for prompt in ["one", "two"] {
+        desk.ask(7, prompt);
+    }
+    desk.dispatcher.idle().await;
+    let answers = desk.collected.answers(2).await;
+    let told: Vec<_> = answers.iter().map(|(_, answer)| (answer.text.as_str(), answer.failure.as_deref())).collect();
+    assert_eq!(told, [("ok", None), ("ok", None)]);
+    assert_eq!(desk.launcher.prompts().len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_turn_of_a_hook_fires_no_hooks_and_the_file_counts_as_it_is_then() {
+    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    operator_writes(desk.folder.path(), HOOKS);
+    let startup = NewEvent::new(Asked::Hook, Lane::Hook("startup".into()), Origin::Internal { channel: None }, "Say hello.");
+    desk.dispatcher.submit(startup).unwrap();
+    desk.dispatcher.idle().await;
+    assert_eq!(desk.launcher.prompts(), ["Say hello."]);
+    let other = |kind, lane| NewEvent::new(kind, lane, Origin::Internal { channel: None }, "look");
+    for (kind, lane) in [
+        (Asked::Heartbeat, Lane::Heartbeat("inbox".into())),
+        (Asked::Cron, Lane::Cron("backup".into())),
+        (Asked::Webhook, Lane::Webhook("ci".into())),
+    ] {
+        desk.dispatcher.submit(other(kind, lane)).unwrap();
+        desk.dispatcher.idle().await;
+    }
+    let prompts = desk.launcher.prompts();
+    let order: Vec<&str> = prompts[1..].iter().map(|prompt| what(prompt)).collect();
+    assert_eq!(order, ["begin", "look", "stop"].repeat(3));
+    assert!(prompts[4].contains("(cron) of cron:backup"), "{}", prompts[4]);
+    operator_writes(desk.folder.path(), "# Agents\n");
+    desk.ask(7, "no more hooks");
+    desk.dispatcher.idle().await;
+    assert_eq!(desk.launcher.prompts().len(), prompts.len() + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_hook_says_goes_to_its_channel_and_its_memory_to_the_file() {
+    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+        match what(&agent.prompt) {
+            "begin" => agent.say(&["text Off we go.\n\n", "text ```memory\n", "text - began\n", "text ```", "done"]).await,
+            _ => agent.say(&["text ok", "done"]).await,
+        }
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    operator_writes(desk.folder.path(), &HOOKS.replace("Begin now.", "Begin now.\n- channel: 42"));
+    desk.ask(7, "hello");
+    desk.dispatcher.idle().await;
+    let answers = desk.collected.answers(3).await;
+    let told: Vec<_> =
+        answers.iter().map(|(event, answer)| (event.origin.clone(), answer.text.trim().to_owned(), answer.failure.clone())).collect();
+    assert_eq!(told[0], (Origin::Internal { channel: Some(42) }, "Off we go.".to_owned(), None));
+    assert_eq!(told[1].0, Origin::Message { channel: 7, message: 1 });
+    assert_eq!(told[2], (Origin::Internal { channel: None }, "ok".to_owned(), None));
+    let memory = std::fs::read_to_string(desk.folder.path().join("config/memory.md")).unwrap();
+    assert!(memory.contains("- began"), "{memory}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_ends_the_hook_that_runs_and_a_prompt_stopped_before_it_began_is_not_asked() {
+    let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
+        if matches!(what(&agent.prompt), "begin" | "stop") {
+            // Works until it is told to end.
+            agent.commands.recv().await;
+            return agent.exit(Exit::Code(130), "").await;
+        }
+        obliging(agent).await;
+    });
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    operator_writes(desk.folder.path(), HOOKS);
+    desk.ask(7, "never asked");
+    until("the first hook", || desk.launcher.prompts().len() == 1).await;
+    assert!(desk.dispatcher.stop(&Lane::Channel(7)));
+    let answer = desk.collected.answers(1).await.remove(0).1;
+    assert!(answer.failure.as_deref().unwrap().starts_with("Stopped. (stopped, "), "{answer:?}");
+    until("the second hook", || desk.launcher.prompts().len() == 2).await;
+    let prompts = desk.launcher.prompts();
+    assert_eq!(prompts.iter().map(|prompt| what(prompt)).collect::<Vec<_>>(), ["begin", "stop"]);
+    assert!(prompts[1].ends_with("ended with a failure."), "{}", prompts[1]);
+    assert!(desk.dispatcher.stop(&Lane::Channel(7)));
+    desk.dispatcher.idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_stops_the_hook_that_runs_and_fires_none_after_it() {
+    let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
+        agent.commands.recv().await;
+        agent.exit(Exit::Signal(15), "").await;
+    });
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    operator_writes(desk.folder.path(), HOOKS);
+    desk.ask(7, "never asked");
+    until("the hook", || desk.launcher.prompts().len() == 1).await;
+    desk.dispatcher.shutdown(Duration::ZERO).await;
+    let answer = desk.collected.answers(1).await.remove(0).1;
+    assert!(answer.failure.as_deref().unwrap().contains("(shutting down, "), "{answer:?}");
+    assert_eq!(desk.launcher.prompts().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_agent_of_a_hook_is_kept_and_its_questions_are_dismissed() {
+    for sharing in ["session", "link"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let launcher = ScriptedLauncher::new(move |agent: Agent| {
+            let tell = tell.clone();
+            async move {
+                let mut sitting = Sitting::new(agent, &Arc::default());
+                let mut hook = None;
+                while let Some(heard) = sitting.told().await {
+                    match heard {
+                        Told::Prompt { session, turn, text } if what(&text) == "begin" => {
+                            sitting.agent.say(&[&format!("{session} {turn} ask May I?")]).await;
+                            hook = Some((session, turn));
+                        }
+                        Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
+                        Told::Other(other) if other.starts_with("answer ") => {
+                            tell.send(other).unwrap();
+                            let (session, turn) = hook.take().unwrap();
+                            sitting.answer(&session, &turn, "so be it").await;
+                        }
+                        Told::Other(_) => break,
+                    }
+                }
+                sitting.agent.exit(Exit::Code(0), "").await;
+            }
+        });
+        let collected = Arc::new(Collected::default());
+        let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
+        let backends = Replaceable::new(LastingBackend::new(sharing, 1));
+        let parts = parts(folder.path(), "lasting", backends, launcher.clone(), &collected, limits).await;
+        operator_writes(folder.path(), "# Hooks\n- agent_begin: Begin now.\n");
+        let dispatcher = Dispatcher::new(parts);
+        for prompt in ["one", "two"] {
+            dispatcher.submit(message(7, prompt)).unwrap();
+            dispatcher.idle().await;
+            assert_eq!(told.recv().await.unwrap(), "answer 7 Dismissed");
+        }
+        let answers = collected.answers(4).await;
+        assert!(answers.iter().all(|(_, answer)| answer.failure.is_none()), "{answers:?}");
+        // The conversation's own agent is kept, in one process; the hooks' are gone.
+        let launches = launcher.launches.lock().unwrap().len();
+        assert_eq!(launches, if sharing == "session" { 3 } else { 1 }, "{sharing}");
+        let gone = tokio::time::timeout(Duration::from_secs(20), dispatcher.shutdown(Duration::ZERO)).await;
+        assert!(gone.is_ok(), "agents do not leave");
+    }
+}
+
+/// Reads `memory.md` at the moment of delivery.
+struct Watching {
+    memory: PathBuf,
+    seen: mpsc::UnboundedSender<String>,
+}
+
+struct WatchingReply(PathBuf, mpsc::UnboundedSender<String>);
+
+impl Outlet for Watching {
+    fn open(&self, _: &Event) -> Box<dyn Reply> {
+        Box::new(WatchingReply(self.memory.clone(), self.seen.clone()))
+    }
+}
+
+#[async_trait]
+impl Reply for WatchingReply {
+    fn update(&mut self, _: &EventKind, _: &Transcript) {}
+    fn ask(&mut self, _: &OpenQuestion, _: Unseen) {}
+    fn settled(&mut self, _: &str, _: &Settlement) {}
+
+    async fn finish(self: Box<Self>, _: Answer) -> Result<(), DeliveryError> {
+        self.1.send(std::fs::read_to_string(&self.0).unwrap()).unwrap();
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_written_before_the_answer_is_delivered_and_the_event_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+        agent.say(&["text Noted.\n\n", "text ```memory\n", "text - likes tea\n", "text ```", "done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(plain()))));
+    let limits = Limits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
+    let mut parts = parts(folder.path(), "scripted", backends, launcher, &Arc::default(), limits).await;
+    let (seen, mut memory) = mpsc::unbounded_channel();
+    parts.outlet = Arc::new(Watching { memory: parts.workspace.memory_path(), seen });
+    let dispatcher = Dispatcher::new(parts);
+    dispatcher.submit(message(7, "I like tea")).unwrap();
+    let then = tokio::time::timeout(Duration::from_secs(20), memory.recv()).await.unwrap().unwrap();
+    assert!(then.contains("- likes tea"), "{then}");
+}
