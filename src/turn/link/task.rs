@@ -14,8 +14,8 @@ use super::processes::{Running, next_event};
 use super::{Begin, Parts, Pending, Report, Request, State};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, QueryResult, Safety, SessionKey, Steer, SteerOutcome, TimedInput,
-    TurnKey, TurnRef,
+    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, Safety, SessionKey, Steer, SteerOutcome, TimedInput, TurnKey,
+    TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
