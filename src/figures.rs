@@ -63,6 +63,8 @@ const WAIT: &str = "aetheel_event_wait_seconds";
 const DEPTH: &str = "aetheel_queue_depth";
 const OLDEST: &str = "aetheel_queue_oldest_age_seconds";
 const RUNNING: &str = "aetheel_turns_running";
+const FIRED: &str = "aetheel_schedule_fired_total";
+const SKIPPED: &str = "aetheel_schedule_skipped_total";
 const TURNS: &str = "aetheel_turns_total";
 const TURN_SECONDS: &str = "aetheel_turn_duration_seconds";
 const FIRST_TEXT: &str = "aetheel_turn_first_text_seconds";
@@ -84,6 +86,7 @@ const REQUESTS: &str = "aetheel_discord_requests_total";
 const INVALID: &str = "aetheel_discord_invalid_requests_10m";
 const MESSAGES: &str = "aetheel_discord_messages_total";
 const SEND_FAILURES: &str = "aetheel_discord_send_failures_total";
+const WEBHOOKS: &str = "aetheel_webhook_calls_total";
 const RECORDING_DROPPED: &str = "aetheel_recording_dropped_bytes_total";
 const LEFT_OUT: &str = "aetheel_log_lines_left_out_total";
 const MEMORY: &str = "process_resident_memory_bytes";
@@ -103,6 +106,8 @@ pub const FIGURES: &[Figure] = &[
     f(DEPTH, Gauge, &[], "Events that wait"),
     f(OLDEST, Gauge, &[], "Age of the event that waits longest; 0: none does"),
     f(RUNNING, Gauge, &[], "Events whose turns run"),
+    f(FIRED, Counter, &["type"], "Ticks of heartbeats and cron jobs that became events"),
+    f(SKIPPED, Counter, &["type", "reason"], "Ticks that did not: `busy` (the one before still ran), `missed` or `refused`"),
     f(TURNS, Counter, &["backend", "ending"], "Turns by how they ended"),
     f(TURN_SECONDS, TURN, &["backend"], "From the begin of a turn to its end"),
     f(FIRST_TEXT, TURN, &["backend"], "From the begin of a turn to the agent's first text"),
@@ -124,6 +129,7 @@ pub const FIGURES: &[Figure] = &[
     f(INVALID, Gauge, &[], "Answers of 401, 403 and 429 in the last ten minutes; Discord bans at 10,000"),
     f(MESSAGES, Counter, &["stage", "how"], "Messages of answers: `draft` or `final`, a `post` or an `edit`"),
     f(SEND_FAILURES, Counter, &[], "Answers that could not be sent to Discord"),
+    f(WEBHOOKS, Counter, &["webhook", "status"], "Calls of webhooks by HTTP status; `-`: no such webhook"),
     f(RECORDING_DROPPED, Counter, &[], "Bytes of recordings lost because the disk was too slow"),
     f(LEFT_OUT, Counter, &[], "Repeated warnings left out of the log"),
     f(MEMORY, Gauge, &[], "Resident memory of the gateway, without its agents"),
@@ -188,6 +194,16 @@ pub fn queue(waiting: usize, oldest_ms: Option<i64>, running: usize) {
     gauge!(DEPTH).set(waiting as f64);
     gauge!(OLDEST).set(oldest_ms.unwrap_or(0).max(0) as f64 / 1_000.0);
     gauge!(RUNNING).set(running as f64);
+}
+
+/// A tick of a heartbeat or cron job became an event.
+pub fn schedule_fired(kind: EventKind) {
+    counter!(FIRED, "type" => type_of(kind)).increment(1);
+}
+
+/// Ticks of a heartbeat or cron job became nothing.
+pub fn schedule_skipped(kind: EventKind, reason: &'static str, ticks: u32) {
+    counter!(SKIPPED, "type" => type_of(kind), "reason" => reason).increment(ticks.into());
 }
 
 /// Links and questions that are open.
@@ -299,6 +315,11 @@ pub fn discord_message(last: bool, posted: bool) {
 /// An answer was not sent.
 pub fn discord_send_failed() {
     counter!(SEND_FAILURES).increment(1);
+}
+
+/// A webhook was called; none: there is no such one.
+pub fn webhook_called(webhook: Option<&str>, status: u16) {
+    counter!(WEBHOOKS, "webhook" => webhook.unwrap_or("-").to_owned(), "status" => status.to_string()).increment(1);
 }
 
 /// Bytes of a recording were lost.

@@ -6,10 +6,10 @@
 //! | layer | modules |
 //! |---|---|
 //! | root | [`cli`] [`app`] [`telemetry`] |
-//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`demo`] [`web`] |
+//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`turn`] |
 //! | files | [`workspace`] |
-//! | pure | [`queue`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
+//! | pure | [`queue`] [`schedule`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
 //! | words | [`event`] [`agent`] [`config`] [`figures`] |
 
 pub mod agent;
@@ -23,6 +23,7 @@ pub mod plain;
 pub mod prompt;
 pub mod queue;
 pub mod redact;
+pub mod schedule;
 pub mod split;
 
 pub mod dispatch;
@@ -33,6 +34,7 @@ pub mod console;
 pub mod demo;
 pub mod discord;
 pub mod process;
+pub mod sources;
 pub mod web;
 pub mod workspace;
 

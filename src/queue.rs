@@ -165,6 +165,20 @@ impl Queue {
         Some(event)
     }
 
+    /// Finds a waiting event by its key. Costs as much as there is waiting.
+    #[must_use]
+    pub fn find(&self, key: &str) -> Option<Sequence> {
+        self.waiting.values().find(|event| event.key.as_deref() == Some(key)).map(|event| event.sequence)
+    }
+
+    /// Changes the prompt of a waiting event, which keeps its place. Returns the event as it is now; none when it is not
+    /// waiting (any more).
+    pub fn amend(&mut self, sequence: Sequence, prompt: &str) -> Option<&Event> {
+        let event = self.waiting.get_mut(&sequence)?;
+        prompt.clone_into(&mut event.prompt);
+        Some(event)
+    }
+
     /// Takes everything out that waits in a lane, oldest first. What runs there goes on.
     pub fn cancel_waiting(&mut self, lane: &Lane) -> Vec<Event> {
         let waiting: Vec<Sequence> = self.lanes.get(lane).into_iter().flat_map(|state| state.waiting.iter().copied()).collect();

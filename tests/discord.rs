@@ -3,7 +3,10 @@
 mod answers;
 mod asks;
 mod connection;
+mod conversations;
 mod desk;
+mod files;
 mod panel;
 mod prompts;
 mod refusals;
+mod unasked;

@@ -8,6 +8,7 @@ mod choosing;
 mod console;
 mod doctor;
 mod failures;
+mod faults;
 mod files;
 mod hooks;
 mod life;
@@ -17,21 +18,25 @@ mod projects;
 mod questions;
 mod refusals;
 mod reload;
+mod schedules;
 mod secrets;
 mod status;
+mod talking;
 mod terminal;
+mod tls;
 mod webhooks;
 
 use crate::support::discord::{LocalDiscord, TOKEN};
 use crate::support::program::{Installation, Program};
 
-/// An installation whose Discord is the local one.
-fn installed(local: &LocalDiscord) -> Installation {
-    Installation::new().with("DISCORD_API_BASE", local.url()).with("DISCORD_BOT_TOKEN", TOKEN)
+/// An installation whose Discord is the local one, and trusted.
+pub fn installed(local: &LocalDiscord) -> Installation {
+    let trusted = local.authority().map_or_else(String::new, |file| file.display().to_string());
+    Installation::new().with("DISCORD_API_BASE", local.url()).with("DISCORD_BOT_TOKEN", TOKEN).with("SSL_CERT_FILE", &trusted)
 }
 
 /// `aetheel run`, ready to answer.
-async fn serving(installation: &Installation) -> Program {
+pub async fn serving(installation: &Installation) -> Program {
     let program = installation.start(&["run"]);
     program.logs("aetheel is ready").await;
     program

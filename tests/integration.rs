@@ -14,4 +14,6 @@ mod live;
 mod load;
 mod process;
 mod reload;
+mod requirements;
+mod schedules;
 mod webhooks;

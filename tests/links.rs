@@ -63,6 +63,7 @@ impl Bench {
             lane: Lane::Channel(channel),
             backend: self.backends.get("lasting").unwrap(),
             start,
+            blobs: vec![],
             stop: stopped,
             steers,
         };

@@ -88,6 +88,7 @@ impl Talk {
             lane: Lane::Channel(lane),
             backend: Arc::clone(&self.backend),
             start: StartTurn { cwd: room.links.host().cwd.to_str().unwrap().to_owned(), ..start },
+            blobs: vec![],
             stop,
             steers: mpsc::unbounded_channel().1,
         };

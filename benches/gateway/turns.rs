@@ -172,6 +172,8 @@ impl Gateway {
                 project_roots: Vec::new(),
                 prompts_per_minute: None,
                 prompt_limit: bounds.prompt,
+                attachments_max: 10,
+                attachment_limit: 10 << 20,
                 approvers: Vec::new(),
             },
             limits: Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue },

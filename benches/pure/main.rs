@@ -1,10 +1,11 @@
-//! What needs no sandbox and no process: `cargo bench --bench pure`, a part of it with `-- queue`, `-- framing` or
-//! `-- splitting`.
+//! What needs no sandbox and no process: `cargo bench --bench pure`, a part of it with `-- queue`, `-- framing`,
+//! `-- schedule` or `-- splitting`.
 #![allow(clippy::unwrap_used)] // a panic says what is wrong
 
 mod figures;
 mod framing;
 mod queue;
+mod schedule;
 mod splitting;
 
 fn main() {

@@ -74,6 +74,22 @@ impl Intake for Counter {
         self.dispatcher.may_answer(question, person)
     }
 
+    fn learn(&self, channel: u64, parent: u64) {
+        self.dispatcher.learn(channel, parent);
+    }
+
+    async fn knows(&self, lane: &Lane) -> bool {
+        self.dispatcher.knows(lane).await
+    }
+
+    fn withdraw(&self, key: &str) -> bool {
+        self.dispatcher.withdraw(key)
+    }
+
+    fn amend(&self, key: &str, prompt: &str) -> Result<bool, String> {
+        self.dispatcher.amend(key, prompt).map_err(|refusal| refusal.to_string())
+    }
+
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
         self.dispatcher.reset(lane).await
     }

@@ -18,6 +18,7 @@ use super::{desk, hooks, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::plain::with_causes;
+use crate::sources::Schedules;
 use crate::web::status::StatusPages;
 use crate::{access, telemetry};
 
@@ -91,6 +92,7 @@ pub async fn serve(settings: Settings) -> u8 {
         () = signals.next() => return exit::OK,
     };
     webhooks.open().await;
+    let schedules = Schedules::new(dispatcher.clone(), workspace.clone(), config.time_zone.clone(), config.output_channel).await.run();
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
     phase.send_replace(Phase::Ready);
     let _watchdog = system.ready(pulse.clone());
@@ -107,6 +109,7 @@ pub async fn serve(settings: Settings) -> u8 {
     system.stopping();
     listening.stop_intake();
     webhooks.stop_intake();
+    schedules.stop().await;
     tracing::info!("shutdown: intake closed");
     let grace = config.shutdown_grace;
     let last = config.stop_grace * 2 + DELIVERY;
@@ -162,7 +165,7 @@ async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option
 
 fn refused(error: StartError) -> Refused {
     let code = match error {
-        StartError::NoToken | StartError::BadToken(_) => exit::CONFIG,
+        StartError::NoToken | StartError::BadToken(_) | StartError::Untrusted { .. } => exit::CONFIG,
         StartError::TokenRefused | StartError::Intents(_) => exit::NO_PERMISSION,
         StartError::Unreachable { .. } => exit::TEMPORARY,
     };
@@ -190,6 +193,29 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_by_itself_is_75_and_everything_else_needs_a_person() {
+        let base = || "https://discord.com".to_owned();
+        let cases = [
+            (StartError::Unreachable { base: base(), why: "discord was not reachable for 60 s".to_owned() }, exit::TEMPORARY),
+            (StartError::Untrusted { base: base(), why: "invalid peer certificate".to_owned() }, exit::CONFIG),
+            (StartError::NoToken, exit::CONFIG),
+            (StartError::BadToken("leave the word `Bot` out"), exit::CONFIG),
+            (StartError::TokenRefused, exit::NO_PERMISSION),
+            (StartError::Intents(4014), exit::NO_PERMISSION),
+        ];
+        for (error, code) in cases {
+            let refused = refused(error);
+            assert_eq!(refused.code, code, "{:?}", refused.faults);
+            assert!(refused.faults[0].contains("hint: "), "{:?}", refused.faults);
         }
     }
 }

@@ -23,54 +23,58 @@ impl Board {
     pub fn new(dispatcher: Dispatcher) -> Self {
         Self { dispatcher }
     }
-}
 
-fn lane(asker: &Asker) -> Lane {
-    Lane::Channel(asker.channel)
+    fn lane(&self, asker: &Asker) -> Lane {
+        if let Some(parent) = asker.parent {
+            // A menu may be the first thing that is heard of a thread since the start.
+            self.dispatcher.learn(asker.channel, parent);
+        }
+        Lane::Channel(asker.channel)
+    }
 }
 
 #[async_trait]
 impl Panel for Board {
     async fn view(&self, asker: &Asker) -> View {
-        self.dispatcher.view(&lane(asker)).await
+        self.dispatcher.view(&self.lane(asker)).await
     }
 
     async fn queue(&self, asker: &Asker) -> QueueView {
-        self.dispatcher.queue_of(&lane(asker))
+        self.dispatcher.queue_of(&self.lane(asker))
     }
 
     async fn choose(&self, asker: &Asker, setting: Setting, value: Option<&str>) -> Result<String, String> {
-        let chosen = self.dispatcher.choose(&lane(asker), setting, value).await;
+        let chosen = self.dispatcher.choose(&self.lane(asker), setting, value).await;
         if let (Ok(said), Some(_)) = (&chosen, value) {
-            tracing::info!(lane = %lane(asker), user = asker.user, "{said}");
+            tracing::info!(lane = %self.lane(asker), user = asker.user, "{said}");
         }
         chosen
     }
 
     async fn models(&self, asker: &Asker, wait: Duration) -> Vec<Choice> {
-        self.dispatcher.models(&lane(asker), wait).await
+        self.dispatcher.models(&self.lane(asker), wait).await
     }
 
     async fn conversations(&self, asker: &Asker, wait: Duration) -> Conversations {
-        self.dispatcher.conversations(&lane(asker), asker.owner, wait).await
+        self.dispatcher.conversations(&self.lane(asker), asker.owner, wait).await
     }
 
     async fn resume(&self, asker: &Asker, id: &str) -> Result<String, String> {
-        let resumed = self.dispatcher.resume(&lane(asker), id, asker.owner, LOOK).await;
+        let resumed = self.dispatcher.resume(&self.lane(asker), id, asker.owner, LOOK).await;
         if resumed.is_ok() {
-            tracing::info!(lane = %lane(asker), user = asker.user, session = id, "a conversation was taken up again");
+            tracing::info!(lane = %self.lane(asker), user = asker.user, session = id, "a conversation was taken up again");
         }
         resumed
     }
 
     async fn compact(&self, asker: &Asker) -> Result<String, String> {
-        self.dispatcher.compact(&lane(asker)).await
+        self.dispatcher.compact(&self.lane(asker)).await
     }
 
     async fn ping(&self, asker: &Asker, name: Option<&str>) -> Result<String, String> {
         let name = match name {
             Some(name) => name.to_owned(),
-            None => self.dispatcher.backend_of(&lane(asker)).await,
+            None => self.dispatcher.backend_of(&self.lane(asker)).await,
         };
         self.dispatcher.ping(&name).await
     }

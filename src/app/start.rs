@@ -19,6 +19,7 @@ use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
 use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::redact::Redactor;
+use crate::sources;
 use crate::turn::recording::{self, Recorder};
 use crate::turn::{Backends as _, Host};
 use crate::web::webhooks::Secrets;
@@ -170,6 +171,10 @@ impl Ground {
         if !idle.is_empty() {
             lines.push(format!("profiles of agents that cannot work here (`aetheel backend list` says why): {}", idle.join(", ")));
         }
+        let (heartbeats, jobs) = (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        let placed = self.config.output_channel.is_some();
+        let plan = sources::plan(heartbeats.as_deref(), &jobs, &self.config.time_zone, placed, jiff::Timestamp::now());
+        lines.extend(plan.planned.iter().map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())));
         // An error was a fault already.
         let boot = self.workspace.boot(true).await.unwrap_or_default();
         if !boot.created.is_empty() {
@@ -177,7 +182,7 @@ impl Ground {
         }
         lines.extend(boot.warnings.iter().map(|warning| format!("warning: {warning}")));
         let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await);
-        let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets));
+        let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets)).chain(plan.warnings);
         lines.extend(warnings.map(|warning| format!("warning: {warning}")));
         for line in lines {
             // A closed stdout has nobody to tell.
@@ -249,6 +254,8 @@ impl Ground {
             project_roots: self.config.project_roots.clone(),
             prompts_per_minute: self.config.user_prompts_per_minute,
             prompt_limit: self.config.limits.prompt,
+            attachments_max: self.config.attachments_max,
+            attachment_limit: self.config.attachment_limit,
             approvers: self.config.approvers.clone(),
         }
     }

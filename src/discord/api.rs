@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::rest::{Call, Patience, Rest, RestError};
+use super::rest::{Call, Patience, Rest, RestError, Upload};
 use super::wire::{Application, Channel, GatewayBot, Member, Message, User};
 
 /// What became of a post.
@@ -95,14 +95,57 @@ impl Api {
 
     /// Marks a message as seen and not taken: an hourglass.
     pub(super) async fn mark(&self, channel: u64, message: u64, patience: Patience) -> Result<(), RestError> {
+        self.react(channel, message, "⏳", patience).await
+    }
+
+    /// Puts a reaction on a message.
+    pub(super) async fn react(&self, channel: u64, message: u64, emoji: &str, patience: Patience) -> Result<(), RestError> {
+        self.reaction(Method::PUT, channel, message, emoji, patience).await
+    }
+
+    /// Takes a reaction back.
+    pub(super) async fn unreact(&self, channel: u64, message: u64, emoji: &str, patience: Patience) -> Result<(), RestError> {
+        self.reaction(Method::DELETE, channel, message, emoji, patience).await
+    }
+
+    async fn reaction(&self, method: Method, channel: u64, message: u64, emoji: &str, patience: Patience) -> Result<(), RestError> {
+        let emoji: String = emoji.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let call = Call {
-            method: Method::PUT,
-            path: format!("/channels/{channel}/messages/{message}/reactions/%E2%8F%B3/@me"),
+            method,
+            path: format!("/channels/{channel}/messages/{message}/reactions/{emoji}/@me"),
             bucket: Some(("PUT reaction", channel)),
             body: None,
             by_interaction: false,
         };
         self.rest.send(&call, patience).await.map(drop)
+    }
+
+    /// Opens a public thread on a message; its id is the message's.
+    pub(super) async fn thread(&self, channel: u64, message: u64, name: &str, patience: Patience) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/channels/{channel}/messages/{message}/threads"),
+            bucket: Some(("POST thread", channel)),
+            body: Some(json!({"name": name})),
+            by_interaction: false,
+        };
+        match self.rest.send(&call, patience).await {
+            // 160004: there is one, opened by an attempt whose answer was lost.
+            Err(RestError::Refused { code: 160_004, .. }) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Posts a file as a message of its own. The same nonce never posts twice.
+    pub(super) async fn post_file(&self, channel: u64, nonce: &str, file: &Upload, patience: Patience) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/channels/{channel}/messages"),
+            bucket: Some(("POST message", channel)),
+            body: Some(json!({"allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true})),
+            by_interaction: false,
+        };
+        self.rest.send_file(&call, file, patience).await.map(drop)
     }
 
     /// Posts a message, as a reply where `reply_to` still exists. The same nonce never posts twice.

@@ -16,6 +16,7 @@ use crate::dispatch::Setting;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Ask,
+    New,
     Reset,
     Stop,
     Steer,
@@ -90,8 +91,9 @@ impl Command {
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order in which people are told of them.
-pub(super) const TABLE: [Command; 16] = [
+pub(super) const TABLE: [Command; 17] = [
     everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
+    everyone("new", "Begin a new conversation in a thread of its own", &[words("prompt", "What the agent should do there")], Verb::New),
     everyone("reset", RESET, &[], Verb::Reset),
     everyone("stop", "Stop what the agent is doing in this channel", &[], Verb::Stop),
     everyone("steer", "Tell the agent something while it works in this channel", &[words("message", "What it should know")], Verb::Steer),

@@ -273,7 +273,10 @@ async fn connect(
     let mut cache = serenity::cache::Settings::default();
     cache.max_messages = 0;
     cache.cache_users = false;
-    let intents = GatewayIntents::GUILDS | GatewayIntents::GUILD_MESSAGES | GatewayIntents::DIRECT_MESSAGES;
+    let mut intents = GatewayIntents::GUILDS | GatewayIntents::GUILD_MESSAGES | GatewayIntents::DIRECT_MESSAGES;
+    if inner.identity.reads {
+        intents |= GatewayIntents::MESSAGE_CONTENT;
+    }
     let building = ClientBuilder::new_with_http(http, intents).cache_settings(cache).raw_event_handler(handler);
     let mut client = building.await.map_err(|error| other(&error))?;
     *client.ws_url.lock().await = url;

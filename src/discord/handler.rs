@@ -28,14 +28,14 @@ use super::mention::{self, Name};
 use super::panel::{Caller, Panels};
 use super::reception::{Arrival, Parent, answer, stop_text};
 use super::rest::Patience;
-use super::wire::{Message, Slash, WORDS};
+use super::wire::{Edit, Message, Slash, User, WORDS};
 use super::{Identity, Windows};
 use crate::event::Lane;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
 const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 /// Events without which we are deaf.
-const NEEDED: [&str; 4] = ["READY", "RESUMED", "MESSAGE_CREATE", "INTERACTION_CREATE"];
+const NEEDED: [&str; 5] = ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
 
 /// Takes events of one login.
 pub(super) struct Handler {
@@ -69,6 +69,9 @@ impl RawEventHandler for Handler {
             }
             Event::Resumed(_) => info!("discord session resumed; nothing was missed"),
             Event::MessageCreate(event) => self.message(Message::from(&event.message), &context),
+            Event::MessageUpdate(event) => self.edit(Edit::from(&event), &context),
+            Event::MessageDelete(event) => self.deleted(event.channel_id.get(), vec![event.message_id.get()]),
+            Event::MessageDeleteBulk(event) => self.deleted(event.channel_id.get(), event.ids.iter().map(|id| id.get()).collect()),
             Event::InteractionCreate(event) => match &event.interaction {
                 Interaction::Command(command) => self.slash(slash(command)),
                 Interaction::Autocomplete(typed) => self.complete(serde_json::to_value(typed).ok().as_ref()),
@@ -85,6 +88,11 @@ impl RawEventHandler for Handler {
                     "MESSAGE_CREATE" => {
                         if let Ok(message) = Message::deserialize(&unknown.value) {
                             self.message(message, &context);
+                        }
+                    }
+                    "MESSAGE_UPDATE" => {
+                        if let Ok(edit) = Edit::deserialize(&unknown.value) {
+                            self.edit(edit, &context);
                         }
                     }
                     "INTERACTION_CREATE" => {
@@ -110,7 +118,7 @@ impl Handler {
         if message.author.bot {
             return;
         }
-        let mut names: Vec<Name> = message.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
+        let names = names(&message.content, &message.mentions, message.guild_id, context);
         let mut parent = if message.guild_id.is_none() { Parent::Known(None) } else { Parent::Unknown };
         if let Some(guild) = message.guild_id.and_then(|id| context.cache.guild(id)) {
             let thread = guild.threads.iter().find(|thread| thread.id == message.channel_id);
@@ -119,18 +127,21 @@ impl Handler {
             } else if guild.channels.keys().any(|id| id.get() == message.channel_id) {
                 parent = Parent::Known(None);
             }
-            for id in mention::ids_behind(&message.content, "<#") {
-                if let Some((_, channel)) = guild.channels.iter().find(|(known, _)| known.get() == id) {
-                    names.push((format!("<#{id}>"), format!("#{}", channel.name)));
-                }
-            }
-            for id in mention::ids_behind(&message.content, "<@&") {
-                if let Some((_, role)) = guild.roles.iter().find(|(known, _)| known.get() == id) {
-                    names.push((format!("<@&{id}>"), format!("@{}", role.name)));
-                }
-            }
         }
         let _ = self.arrivals.send(Arrival::Message { message: Box::new(message), names, parent });
+    }
+
+    fn edit(&self, edit: Edit, context: &Context) {
+        // Without the time, Discord only added previews; programs edit all the time, we ourselves most of all.
+        if edit.edited_timestamp.is_none() || edit.author.as_ref().is_some_and(|author| author.bot) {
+            return;
+        }
+        let names = names(edit.content.as_deref().unwrap_or_default(), &edit.mentions, edit.guild_id, context);
+        let _ = self.arrivals.send(Arrival::Edited(Box::new(edit), names));
+    }
+
+    fn deleted(&self, channel: u64, messages: Vec<u64>) {
+        let _ = self.arrivals.send(Arrival::Deleted(channel, messages));
     }
 
     fn slash(&self, slash: Slash) {
@@ -149,6 +160,9 @@ impl Handler {
         if let Err(why) = self.desk.gate.admit(&asker) {
             self.identity.log_refusal(&asker, &why);
             return self.refuse(&slash, "You may not use me here.");
+        }
+        if let Some(parent) = slash.parent {
+            self.desk.intake.learn(slash.channel, parent);
         }
         if command.who == Who::Owners && !asker.owner {
             self.identity.log_refusal(&asker, &format!("`/{}` is for owners", command.name));
@@ -210,6 +224,24 @@ impl Handler {
             }
         });
     }
+}
+
+/// Readable names of what a message mentions.
+fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context) -> Vec<Name> {
+    let mut names: Vec<Name> = mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
+    if let Some(guild) = guild.and_then(|id| context.cache.guild(id)) {
+        for id in mention::ids_behind(content, "<#") {
+            if let Some((_, channel)) = guild.channels.iter().find(|(known, _)| known.get() == id) {
+                names.push((format!("<#{id}>"), format!("#{}", channel.name)));
+            }
+        }
+        for id in mention::ids_behind(content, "<@&") {
+            if let Some((_, role)) = guild.roles.iter().find(|(known, _)| known.get() == id) {
+                names.push((format!("<@&{id}>"), format!("@{}", role.name)));
+            }
+        }
+    }
+    names
 }
 
 fn slash(command: &CommandInteraction) -> Slash {

@@ -42,6 +42,22 @@ pub trait Intake: Send + Sync {
     /// [`AnswerRefusal`], in words for the user.
     fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal>;
 
+    /// Learns that a channel is a thread of another one, before anything else comes from it. Called on the gateway's
+    /// thread: must not block.
+    fn learn(&self, channel: u64, parent: u64);
+
+    /// Whether a lane was used before, or the operator wrote about it.
+    async fn knows(&self, lane: &Lane) -> bool;
+
+    /// Takes a prompt back that waits, by its event's key; false when it does not wait.
+    fn withdraw(&self, key: &str) -> bool;
+
+    /// Changes a prompt that waits, by its event's key; false when it does not wait.
+    ///
+    /// # Errors
+    /// Why the new one is not taken, in words for the user; the old one stands.
+    fn amend(&self, key: &str, prompt: &str) -> Result<bool, String>;
+
     /// Forgets the lane's session, so that its next prompt begins a new one; false when there was none.
     ///
     /// # Errors

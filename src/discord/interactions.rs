@@ -56,6 +56,11 @@ impl Interactions {
         sender
     }
 
+    /// Looks at a door, for a word before the answer.
+    pub(super) fn peek(&self, interaction: u64) -> Option<Door> {
+        self.doors.lock().expect("nothing panics under this lock").get(&interaction).cloned()
+    }
+
     /// Takes a door: there is one answer.
     pub(super) fn take(&self, interaction: u64) -> Option<Door> {
         self.doors.lock().expect("nothing panics under this lock").remove(&interaction)

@@ -92,6 +92,14 @@ impl Live {
                         figures::discord_message(last, true);
                         posted = true;
                     }
+                    // Nothing can be edited in an archived thread; a new message brings it back, unless it is locked.
+                    Err(error) if error.is_archived() => {
+                        let before = self.slots.split_off(index);
+                        self.slots.push(Slot::new());
+                        self.make(index, piece, last, patience).await?;
+                        self.delete(before, patience).await;
+                        posted = true;
+                    }
                     Err(error) => return Err(error),
                     Ok(()) => {
                         figures::discord_message(last, false);
@@ -183,7 +191,12 @@ impl Live {
 
     /// Deletes the messages from one on.
     async fn drop_from(&mut self, index: usize, patience: Patience) {
-        for slot in self.slots.split_off(index.min(self.slots.len())).into_iter().rev() {
+        let slots = self.slots.split_off(index.min(self.slots.len()));
+        self.delete(slots, patience).await;
+    }
+
+    async fn delete(&self, slots: Vec<Slot>, patience: Patience) {
+        for slot in slots.into_iter().rev() {
             if let Some(id) = slot.id
                 && let Err(error) = self.inner.api.delete(self.place.channel, id, patience).await
             {

@@ -15,8 +15,11 @@
 
 mod api;
 mod asks;
+mod below;
 mod checkup;
 mod commands;
+mod edits;
+mod files;
 mod gateway;
 mod handler;
 mod intake;
@@ -29,7 +32,9 @@ mod permissions;
 mod reception;
 mod reply;
 mod rest;
+mod threads;
 mod typing;
+mod waiting;
 mod wire;
 
 use std::collections::HashMap;
@@ -47,14 +52,16 @@ pub use intake::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
 pub use panel::Panel;
 pub use permissions::Missing;
 
-use crate::config::Config;
+use crate::config::{Config, FooterPart};
 use crate::redact::Redactor;
 use api::Api;
 use asks::Asks;
+use files::Fetcher;
 use gateway::Phase;
 use interactions::Interactions;
 use reception::{Recent, Reception};
 use rest::{Patience, Rest, RestError};
+use waiting::Waiting;
 
 /// What the adapter must know.
 #[derive(Clone, Debug)]
@@ -67,6 +74,10 @@ pub struct Options {
     pub command_alias: Option<String>,
     /// Where what nobody asked for goes.
     pub output_channel: Option<u64>,
+    /// Characters above which an answer becomes a file; none: never.
+    pub long_answer: Option<usize>,
+    /// What stands below an answer.
+    pub footer: Vec<FooterPart>,
     /// Users with the rights of the application's owner.
     pub owners: Vec<u64>,
     /// Applied to everything that is sent.
@@ -86,6 +97,8 @@ impl Options {
             api_base: config.discord_api_base.clone(),
             command_alias: config.command_alias.clone(),
             output_channel: config.output_channel,
+            long_answer: config.long_answer,
+            footer: config.footer.clone(),
             owners: config.owners.clone(),
             redactor,
             windows: Windows::default(),
@@ -157,9 +170,19 @@ pub enum StartError {
     TokenRefused,
     /// Close codes 4013 and 4014.
     #[error(
-        "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, none of them privileged; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
+        "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, and for message content where it is switched on; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
     )]
     Intents(u16),
+    /// An answer from somebody nobody vouches for.
+    #[error(
+        "cannot trust discord at {base}: {why}\nhint: where a proxy or firewall reads TLS, name a PEM file with its certificate authority in `SSL_CERT_FILE`; otherwise look at the clock of this machine"
+    )]
+    Untrusted {
+        /// The address.
+        base: String,
+        /// What is wrong with the certificate.
+        why: String,
+    },
     /// No answer.
     #[error("cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`")]
     Unreachable {
@@ -176,6 +199,8 @@ pub(crate) struct Identity {
     id: u64,
     application: u64,
     owners: Vec<u64>,
+    /// Whether messages can be read that do not name the bot.
+    reads: bool,
     refusals: Mutex<HashMap<u64, Instant>>,
 }
 
@@ -196,6 +221,8 @@ struct Inner {
     api: Api,
     identity: Arc<Identity>,
     interactions: Arc<Interactions>,
+    waiting: Arc<Waiting>,
+    files: Fetcher,
     asks: Arc<Asks>,
     /// When the gateway was last seen connected.
     connected: Arc<Mutex<Option<Instant>>>,
@@ -218,9 +245,11 @@ impl Discord {
         let unreachable = |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
         let told = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
+            RestError::Untrusted(why) => StartError::Untrusted { base: options.api_base.clone(), why },
             other => unreachable(other.to_string()),
         };
         let rest = Rest::new(&options.api_base, options.token.clone()).map_err(|error| unreachable(error.to_string()))?;
+        let files = Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
         let api = Api { rest };
         let patience = options.windows.send;
         let me = api.me(patience).await.map_err(told)?;
@@ -228,9 +257,15 @@ impl Discord {
         let team = application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
         let owners = application.owner.iter().map(|owner| owner.id).chain(team).chain(options.owners.iter().copied()).collect();
         commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
-        let identity = Identity { id: me.id, application: application.id, owners, refusals: Mutex::default() };
-        let (interactions, asks, connected) = (Arc::default(), Arc::default(), Arc::default());
-        Ok(Self { inner: Arc::new(Inner { options, api, identity: Arc::new(identity), interactions, asks, connected }) })
+        let reads = application.reads();
+        if !reads {
+            info!(
+                "inside threads people must mention the bot\nhint: switch Message Content Intent on at https://discord.com/developers/applications, your application, page Bot"
+            );
+        }
+        let identity = Arc::new(Identity { id: me.id, application: application.id, owners, reads, refusals: Mutex::default() });
+        let (interactions, waiting, asks, connected) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
+        Ok(Self { inner: Arc::new(Inner { options, api, identity, interactions, waiting, files, asks, connected }) })
     }
 
     /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps trying while Discord
@@ -249,12 +284,14 @@ impl Discord {
             api: self.inner.api.clone(),
             identity: Arc::clone(&self.inner.identity),
             interactions: Arc::clone(&self.inner.interactions),
+            waiting: Arc::clone(&self.inner.waiting),
             desk: desk.clone(),
             closing: Arc::clone(&closing),
             patience: self.inner.options.windows.send,
             recent: Recent::default(),
             channels: HashMap::new(),
             told: HashMap::new(),
+            owed: HashMap::new(),
         };
         let reception = tokio::spawn(reception.run(taken));
         let (stop, stopped) = oneshot::channel();

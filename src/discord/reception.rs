@@ -4,7 +4,9 @@
 //! no sending of its own that could hold the next arrival up. Acknowledging interactions is not its affair: the
 //! gateway's thread does that before anything comes here. Pinned by `tests/discord.rs`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod missed;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,27 +20,23 @@ use super::commands::Verb;
 use super::intake::{Asker, Desk};
 use super::interactions::Interactions;
 use super::mention::{self, Name};
-use super::rest::Patience;
-use super::wire::{Channel, Message, Slash, id_from};
-use crate::event::{EventKind, Lane, NewEvent, Origin};
+use super::rest::{Patience, RestError};
+use super::waiting::Waiting;
+use super::wire::{Channel, Edit, Message, Slash};
+use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
+pub(super) use missed::Recent;
 
-/// Message ids remembered, so that none is answered twice.
-const IDS_KEPT: usize = 4_096;
-/// Missed messages older than this are not answered any more.
-const MISSED_SPAN: Duration = Duration::from_secs(600);
-/// Missed messages answered in one channel.
-const MISSED_MOST: usize = 50;
-/// Pages of 100 messages read to find them.
-const PAGES: usize = 5;
-/// Channels looked into, those with the latest messages first.
-const CHANNELS_MOST: usize = 200;
+/// Channels remembered.
+const CHANNELS_KEPT: usize = 4_096;
+/// Between two tries to read missed messages that Discord did not hand out.
+const READ_AGAIN: Duration = Duration::from_secs(2);
 /// A refusal is told at most this often in a channel.
 const REFUSAL_EVERY: Duration = Duration::from_secs(10);
-/// Requests made while the next arrival waits.
-const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
+/// Requests made while the next arrival waits. What they cannot find out is asked for again later.
+const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(3));
 
 const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
-const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
+pub(super) const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
 
 /// Something that came from the gateway.
 pub(super) enum Arrival {
@@ -46,6 +44,10 @@ pub(super) enum Arrival {
     LoggedIn { user: String, guilds: usize },
     /// A message, with readable names of what it mentions, and the parent where it is known to be in a thread.
     Message { message: Box<Message>, names: Vec<Name>, parent: Parent },
+    /// A message was edited by its author.
+    Edited(Box<Edit>, Vec<Name>),
+    /// Messages of a channel were deleted.
+    Deleted(u64, Vec<u64>),
     /// An acknowledged slash command.
     Slash(Box<Slash>, Verb),
 }
@@ -64,6 +66,7 @@ pub(super) struct Reception {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) interactions: Arc<Interactions>,
+    pub(super) waiting: Arc<Waiting>,
     pub(super) desk: Desk,
     pub(super) closing: Arc<AtomicBool>,
     /// For sending answers of our own.
@@ -71,32 +74,59 @@ pub(super) struct Reception {
     pub(super) recent: Recent,
     pub(super) channels: HashMap<u64, Channel>,
     pub(super) told: HashMap<u64, Instant>,
+    /// Channels with messages that could not be taken in yet, and after which one they begin. What comes in them
+    /// meanwhile is read with those.
+    pub(super) owed: HashMap<u64, u64>,
 }
 
 impl Reception {
     /// Runs until the last sender of arrivals is gone.
     pub(super) async fn run(mut self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
-        while let Some(arrival) = arrivals.recv().await {
+        let mut again = tokio::time::Instant::now();
+        loop {
+            let arrival = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(again), if !self.owed.is_empty() => {
+                    self.read_missed().await;
+                    again = tokio::time::Instant::now() + READ_AGAIN;
+                    continue;
+                }
+                arrival = arrivals.recv() => match arrival {
+                    Some(arrival) => arrival,
+                    None => return,
+                },
+            };
+            if self.owed.is_empty() {
+                again = tokio::time::Instant::now() + READ_AGAIN;
+            }
             match arrival {
                 Arrival::LoggedIn { user, guilds } => {
                     info!(%user, guilds, "discord is ready");
                     self.catch_up().await;
                 }
                 Arrival::Message { message, names, parent } => self.message(&message, &names, parent).await,
+                Arrival::Edited(edit, names) => self.edited(&edit, &names),
+                Arrival::Deleted(channel, messages) => self.deleted(channel, &messages),
                 Arrival::Slash(slash, verb) => self.slash(&slash, verb).await,
             }
         }
     }
 
     async fn message(&mut self, message: &Message, names: &[Name], parent: Parent) {
-        if !self.is_for_us(message) || !self.recent.is_new(message.id) {
+        if self.owed.contains_key(&message.channel_id) || self.recent.has(message.id) || !self.is_for_us(message, parent).await {
             return;
         }
         let parent = match (parent, message.guild_id) {
             (Parent::Known(parent), _) => parent,
             (Parent::Unknown, None) => None,
-            (Parent::Unknown, Some(_)) => self.channel(message.channel_id).await.and_then(|channel| channel.thread_parent()),
+            (Parent::Unknown, Some(_)) => match self.channel(message.channel_id).await {
+                Ok(channel) => channel.thread_parent(),
+                // Who may write in a thread can depend on where it belongs.
+                Err(error) if error.is_passing() => return self.owe(message),
+                Err(_) => None,
+            },
         };
+        self.recent.note(message.id);
         let member = message.member.clone().unwrap_or_default();
         let asker = Asker {
             user: message.author.id,
@@ -110,8 +140,11 @@ impl Reception {
             self.identity.log_refusal(&asker, &why);
             return;
         }
+        if let Some(parent) = parent {
+            self.desk.intake.learn(message.channel_id, parent);
+        }
         let prompt = mention::prompt(&message.content, self.identity.id, names);
-        let refusal = if prompt.is_empty() {
+        let refusal = if prompt.is_empty() && message.attachments.is_empty() {
             Some(HINT.to_owned())
         } else {
             let author = mention::one_line(member.nick.as_deref().unwrap_or(message.author.shown()), 64);
@@ -120,7 +153,8 @@ impl Reception {
                 author: Some(author),
                 asker: Some(message.author.id),
                 parent,
-                key: Some(format!("discord:{}", message.id)),
+                attached: message.attachments.iter().cloned().map(Attached::from).collect(),
+                key: Some(key(message.id)),
                 ..NewEvent::new(EventKind::Message, Lane::Channel(message.channel_id), origin, prompt)
             })
         };
@@ -131,13 +165,17 @@ impl Reception {
     }
 
     async fn slash(&mut self, slash: &Slash, verb: Verb) {
-        if !self.recent.is_new(slash.interaction) {
+        if self.recent.has(slash.interaction) {
             return;
         }
+        self.recent.note(slash.interaction);
         let lane = Lane::Channel(slash.channel);
         let text = match verb {
-            Verb::Ask | Verb::Steer if slash.prompt.trim().is_empty() => Some("Write what I should do behind the command.".to_owned()),
+            Verb::Ask | Verb::New | Verb::Steer if slash.prompt.trim().is_empty() => {
+                Some("Write what I should do behind the command.".to_owned())
+            }
             Verb::Steer => return self.steer(slash.clone()),
+            Verb::New => return self.open_thread(slash.clone()),
             Verb::Ask => self.submit(asked(slash)),
             Verb::Reset => Some(match self.desk.intake.reset(&lane).await {
                 Ok(true) => "Done: your next prompt begins a new conversation.".to_owned(),
@@ -170,22 +208,41 @@ impl Reception {
         if self.closing.load(Ordering::SeqCst) {
             return Some(CLOSING.to_owned());
         }
-        self.desk.intake.submit(event).err()
+        let origin = event.origin.clone();
+        let (Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. }) = origin else {
+            return self.desk.intake.submit(event).err();
+        };
+        self.waiting.expect(id);
+        match (self.desk.intake.submit(event), origin) {
+            (Ok(accepted), Origin::Message { channel, message }) if accepted.ahead > 0 => {
+                self.waiting.number(&self.api, channel, message, accepted.ahead);
+                None
+            }
+            (Ok(accepted), Origin::Interaction { .. }) if accepted.ahead > 0 => {
+                if let Some(door) = self.interactions.peek(id) {
+                    self.waiting.line(&self.api, self.identity.application, door, accepted.ahead);
+                }
+                None
+            }
+            (taken, _) => {
+                self.waiting.forget(id);
+                taken.err()
+            }
+        }
     }
 
-    /// A person's message to the bot: in private, naming it, or answering it.
-    fn is_for_us(&self, message: &Message) -> bool {
+    /// A person's message to the bot: in private, naming it, answering it, or in a thread of its own.
+    async fn is_for_us(&mut self, message: &Message, parent: Parent) -> bool {
         let me = self.identity.id;
         let person = !message.author.bot && message.webhook_id.is_none() && message.author.id != me;
-        person
-            && matches!(message.kind, 0 | 19)
-            && (message.guild_id.is_none()
-                || message.mentions.iter().any(|user| user.id == me)
-                || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me))
+        let addressed = message.guild_id.is_none()
+            || message.mentions.iter().any(|user| user.id == me)
+            || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me);
+        person && matches!(message.kind, 0 | 19) && (addressed || self.belongs_to_us(message, parent).await)
     }
 
     /// Tells why a message was not taken; soon after the last time in that channel, only by a mark on the message.
-    fn tell(&mut self, channel: u64, message: u64, text: String) {
+    pub(super) fn tell(&mut self, channel: u64, message: u64, text: String) {
         let now = Instant::now();
         self.told.retain(|_, at| now.duration_since(*at) < REFUSAL_EVERY);
         let (api, patience) = (self.api.clone(), self.patience);
@@ -205,64 +262,22 @@ impl Reception {
         });
     }
 
-    async fn channel(&mut self, channel: u64) -> Option<Channel> {
+    pub(super) async fn channel(&mut self, channel: u64) -> Result<Channel, RestError> {
         if let Some(known) = self.channels.get(&channel) {
-            return Some(known.clone());
+            return Ok(known.clone());
         }
         match self.api.channel(channel, LOOK_UP).await {
             Ok(found) => {
-                if self.channels.len() >= IDS_KEPT {
+                if self.channels.len() >= CHANNELS_KEPT {
                     self.channels.clear();
                 }
                 self.channels.insert(channel, found.clone());
-                Some(found)
+                Ok(found)
             }
             Err(error) => {
                 debug!(channel, %error, "cannot look the channel up");
-                None
+                Err(error)
             }
-        }
-    }
-
-    /// Answers what was written while nobody listened, each once, in order.
-    async fn catch_up(&mut self) {
-        let oldest = id_from(MISSED_SPAN);
-        let mut channels = self.desk.seen.channels();
-        channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
-        channels.truncate(CHANNELS_MOST);
-        let mut missed = Vec::new();
-        for some in channels.chunks(8) {
-            let mut reads = tokio::task::JoinSet::new();
-            for (channel, last) in some {
-                reads.spawn(read_after(self.api.clone(), *channel, oldest.max(*last)));
-            }
-            while let Some(read) = reads.join_next().await {
-                missed.extend(read.unwrap_or_default());
-            }
-        }
-        missed.retain(|message| !self.recent.has(message.id));
-        missed.sort_by_key(|message| message.id);
-        let mut counts: HashMap<u64, usize> = HashMap::new();
-        for mut message in missed {
-            let Some(channel) = self.channel(message.channel_id).await else { continue };
-            message.guild_id = channel.guild_id;
-            if !self.is_for_us(&message) {
-                continue;
-            }
-            let count = counts.entry(message.channel_id).or_default();
-            *count += 1;
-            if *count > MISSED_MOST {
-                continue;
-            }
-            if let Some(guild) = channel.guild_id {
-                message.member = self.api.member(guild, message.author.id, LOOK_UP).await.ok();
-            }
-            let names = message.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect::<Vec<_>>();
-            self.message(&message, &names, Parent::Known(channel.thread_parent())).await;
-        }
-        let (prompts, channels) = (counts.values().sum::<usize>(), counts.len());
-        if prompts > 0 {
-            info!(prompts, channels, "caught up with what was written while disconnected");
         }
     }
 }
@@ -274,9 +289,14 @@ fn asked(slash: &Slash) -> NewEvent {
         author: Some(mention::one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64)),
         asker: Some(slash.user.id),
         parent: slash.parent,
-        key: Some(format!("discord:{}", slash.interaction)),
+        key: Some(key(slash.interaction)),
         ..NewEvent::new(EventKind::Message, Lane::Channel(slash.channel), origin, slash.prompt.trim())
     }
+}
+
+/// What is the same for a message or interaction that is told twice.
+pub(super) fn key(id: u64) -> String {
+    format!("discord:{id}")
 }
 
 /// What `/stop` says.
@@ -298,69 +318,4 @@ pub(super) fn answer(api: &Api, identity: &Arc<Identity>, interactions: &Interac
             warn!(channel, length = text.chars().count(), %error, "cannot answer a command");
         }
     });
-}
-
-async fn read_after(api: Api, channel: u64, mut after: u64) -> Vec<Message> {
-    let mut all: Vec<Message> = Vec::new();
-    for _ in 0..PAGES {
-        match api.messages_after(channel, after, LOOK_UP).await {
-            Ok(page) => {
-                let full = page.len() >= 100;
-                after = page.last().map_or(after, |message| message.id);
-                all.extend(page);
-                if !full {
-                    break;
-                }
-            }
-            Err(error) => {
-                // Channels go away and permissions change: nothing to be done about it.
-                debug!(channel, %error, "cannot read missed messages");
-                break;
-            }
-        }
-    }
-    all
-}
-
-/// The ids of the latest messages, so many and no more.
-#[derive(Debug, Default)]
-pub(super) struct Recent {
-    known: HashSet<u64>,
-    order: VecDeque<u64>,
-}
-
-impl Recent {
-    fn has(&self, id: u64) -> bool {
-        self.known.contains(&id)
-    }
-
-    /// Takes an id in; false when it was there.
-    fn is_new(&mut self, id: u64) -> bool {
-        if !self.known.insert(id) {
-            return false;
-        }
-        self.order.push_back(id);
-        if self.order.len() > IDS_KEPT
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_new_once_and_memory_is_bounded() {
-        let mut recent = Recent::default();
-        for id in 0..10_000 {
-            assert!(recent.is_new(id));
-            assert!(!recent.is_new(id));
-        }
-        assert_eq!(recent.known.len(), IDS_KEPT);
-        assert!(recent.has(9_999) && !recent.has(0));
-    }
 }

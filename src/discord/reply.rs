@@ -1,7 +1,8 @@
 //! An answer while it takes shape: typing, drafts, the final text.
 //!
 //! One task a turn does the sending; `update` only takes note. Drafts are best effort and paced; the final text is
-//! delivered whole or reported. A question stands below what was said before it; nobody types while it waits. The text is the agent's, exactly, cut by [`crate::split`]; what we add stands below it.
+//! delivered whole or reported. A question stands below what was said before it; nobody types while it waits. The text is
+//! the agent's, exactly, cut by [`crate::split`], or attached where it is too long; what we add stands below it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,31 +11,35 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{Instrument as _, debug, error, info};
+use tracing::{Instrument as _, debug, error, info, warn};
 
+use super::api::nonce;
 use super::asks::{Board, Errand, Errands};
+use super::below::{self, MESSAGE, beginning, whole};
 use super::live::{Live, Place};
 use super::mention::one_line;
-use super::rest::{Patience, RestError};
+use super::rest::{Patience, RestError, Upload};
 use super::typing::Typing;
+use super::waiting::Sign;
 use super::{Discord, Inner};
 use crate::agent::EventKind;
 use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
-use crate::event::{Event, Lane, Origin};
+use crate::event::{Attached, Event, Lane, Origin};
 use crate::figures;
 use crate::fold::Transcript;
+use crate::schedule::says_nothing;
 use crate::split::split;
 
-/// Discord's limit of a message, characters.
-const MESSAGE: usize = 2_000;
 /// Between two edits; Discord allows about one a second in a channel.
 const PACE: Duration = Duration::from_millis(1_200);
 /// Before the first draft, so that it is more than a syllable and quick answers need none.
 const GATHER: Duration = Duration::from_millis(400);
 /// Drafts are not worth more: the next one is better.
 const DRAFT: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
-const EMPTY: &str = "-# The agent finished without an answer.";
+/// For one file.
+const UPLOAD: Patience = Patience::new(Duration::from_secs(120), Duration::from_secs(240));
 
+#[async_trait]
 impl Outlet for Discord {
     fn open(&self, event: &Event) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
@@ -47,10 +52,19 @@ impl Outlet for Discord {
             }
             _ => self.inner.options.output_channel.map(|channel| Place { channel, reply_to: None, door: None }),
         };
+        let sign = match &event.origin {
+            Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => self.inner.waiting.begun(*id),
+            _ => None,
+        };
+        let unasked = matches!(event.origin, Origin::Internal { .. });
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, !matches!(event.origin, Origin::Internal { .. }))),
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign, unasked)),
             None => Box::new(Nowhere(event.lane.clone())),
         }
+    }
+
+    async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+        self.inner.files.fetch(attached, limit).await
     }
 }
 
@@ -91,18 +105,19 @@ struct ChannelReply {
 }
 
 impl ChannelReply {
-    fn begin(inner: &Arc<Inner>, place: Place, awaited: bool) -> Self {
+    fn begin(inner: &Arc<Inner>, place: Place, sign: Option<Sign>, unasked: bool) -> Self {
         let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
         let writer = Writer {
             inner: Arc::clone(inner),
             channel: place.channel,
             board: Board::new(inner, place.channel),
+            sign,
             typing: None,
             live: Live::new(Arc::clone(inner), place),
             told: Arc::clone(&told),
-            awaited,
             posted: false,
+            unasked,
         };
         Self { told, answer, writer: tokio::spawn(writer.run(given).in_current_span()) }
     }
@@ -140,17 +155,22 @@ struct Writer {
     live: Live,
     told: Arc<Told>,
     board: Board,
+    /// What was shown while the prompt waited.
+    sign: Option<Sign>,
     /// None while somebody is being waited for.
     typing: Option<Typing>,
-    /// Whether somebody waits for it, who is told also that there is nothing.
-    awaited: bool,
     /// Whether there is a draft to take back.
     posted: bool,
+    /// Nobody waits: there is no typing and no draft, and of an answer that says nothing no message.
+    unasked: bool,
 }
 
 impl Writer {
     async fn run(mut self, mut given: oneshot::Receiver<Answer>) -> Result<(), DeliveryError> {
-        self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
+        self.type_on();
+        if let Some(sign) = self.sign.take() {
+            sign.take_back(&self.inner.api).await;
+        }
         let mut next = Instant::now() + GATHER;
         let answer = loop {
             let door_closes = self.live.door_closes();
@@ -173,7 +193,7 @@ impl Writer {
                 () = tokio::time::sleep_until(next) => {}
             }
             let pieces = self.draft();
-            if pieces.is_empty() {
+            if pieces.is_empty() || self.unasked {
                 continue;
             }
             match self.live.show(&pieces, false, DRAFT).await {
@@ -231,18 +251,35 @@ impl Writer {
                 Errand::Close(id, content) => self.board.close(&id, &content).await,
             }
         }
-        if self.typing.is_none() && !self.board.is_waiting() {
+        if !self.board.is_waiting() {
+            self.type_on();
+        }
+    }
+
+    fn type_on(&mut self) {
+        if self.typing.is_none() && !self.unasked {
             self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
         }
     }
 
     async fn settle(&mut self, answer: Answer) -> Result<(), DeliveryError> {
-        let pieces = whole(
-            &self.clean(answer.text),
-            answer.failure.map(|failure| self.clean(failure)).as_deref(),
-            &answer.notices.into_iter().map(|notice| self.clean(notice)).collect::<Vec<_>>(),
-            self.awaited,
-        );
+        let answer = answer.cleaned(&self.inner.options.redactor);
+        if self.unasked && answer.failure.is_none() && answer.notices.is_empty() && says_nothing(&answer.text) {
+            // What stood above a question goes as well.
+            let _ = self.live.show(&[], true, self.inner.options.windows.send).await;
+            return Ok(());
+        }
+        let below = below::lines(&answer, &self.inner.options.footer, !self.unasked);
+        if self.is_long(&answer.text) {
+            match self.settle_as_file(&answer.text, &below).await {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    let hint = if error.is_forbidden() { "\nhint: the bot needs Attach Files there" } else { "" };
+                    warn!(channel = self.channel, %error, "cannot attach a long answer; it goes out as messages{hint}");
+                }
+            }
+        }
+        let pieces = whole(&answer.text, &below);
         let patience = self.inner.options.windows.send;
         let mut shown = self.live.show(&pieces, true, patience).await;
         if shown.as_ref().is_err_and(RestError::is_passing) {
@@ -257,6 +294,22 @@ impl Writer {
         })
     }
 
+    fn is_long(&self, text: &str) -> bool {
+        // No text has more characters than bytes.
+        self.inner.options.long_answer.is_some_and(|most| text.len() > most && text.chars().count() > most)
+    }
+
+    /// Delivers the beginning as a message and the whole as a file below it.
+    async fn settle_as_file(&mut self, text: &str, below: &[String]) -> Result<(), RestError> {
+        let note = format!("The whole answer ({} characters) is attached below.", text.chars().count());
+        let pieces = whole(&beginning(text, &note), below);
+        self.live.show(&pieces, true, self.inner.options.windows.send).await?;
+        for (name, bytes) in below::files(text) {
+            self.inner.api.post_file(self.channel, &nonce(), &Upload { name, bytes }, UPLOAD).await?;
+        }
+        Ok(())
+    }
+
     fn text(&self) -> String {
         self.told.transcript.lock().expect("folding does not panic").text()
     }
@@ -267,7 +320,12 @@ impl Writer {
             let transcript = self.told.transcript.lock().expect("folding does not panic");
             (transcript.text(), status(&transcript))
         };
-        let mut pieces = split(&self.clean(text), MESSAGE);
+        let text = self.clean(text);
+        let mut pieces = if self.is_long(&text) {
+            vec![beginning(&text, &format!("{} characters so far; the whole answer will be a file.", text.chars().count()))]
+        } else {
+            split(&text, MESSAGE)
+        };
         if let Some(status) = status.map(|status| self.clean(status)) {
             match pieces.last_mut() {
                 Some(piece) if piece.chars().count() + status.chars().count() < MESSAGE => {
@@ -294,6 +352,9 @@ async fn until(when: Option<std::time::Instant>) {
 }
 
 fn hint(error: &RestError) -> &'static str {
+    if error.is_archived() {
+        return "\nhint: the thread is archived or locked; unlock it, or give the bot Manage Threads";
+    }
     if error.is_forbidden() { "\nhint: the bot needs View Channel, Send Messages and Read Message History there" } else { "" }
 }
 
@@ -308,48 +369,4 @@ fn status(transcript: &Transcript) -> Option<String> {
         Some(what) => format!("-# 🔧 {}: {}", one_line(&tool.start.native_name, 40), one_line(what, 100)),
         None => format!("-# 🔧 {}", one_line(&tool.start.native_name, 40)),
     })
-}
-
-/// The messages of the finished answer: the text, and below it what went wrong and what else is to know.
-fn whole(text: &str, failure: Option<&str>, notices: &[String], awaited: bool) -> Vec<String> {
-    let mut pieces = split(text, MESSAGE);
-    let mut below: Vec<String> = failure.map(|failure| format!("⚠️ {}", one_line(failure, 500))).into_iter().collect();
-    if pieces.is_empty() && failure.is_none() && awaited {
-        below.push(EMPTY.to_owned());
-    }
-    below.extend(notices.iter().map(|notice| format!("-# {}", one_line(notice, 300))));
-    if below.is_empty() {
-        return pieces;
-    }
-    let below = below.join("\n");
-    match pieces.last_mut() {
-        Some(piece) if piece.chars().count() + below.chars().count() < MESSAGE => {
-            piece.push('\n');
-            piece.push_str(&below);
-        }
-        _ => pieces.extend(split(&below, MESSAGE)),
-    }
-    pieces
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_and_notices_stand_below_the_text() {
-        let notices = ["the session is a new one".to_owned()];
-        assert_eq!(whole("Half an", Some("Query timed out"), &notices, true), ["Half an\n⚠️ Query timed out\n-# the session is a new one"]);
-        assert_eq!(whole("", Some("Query timed out"), &[], true), ["⚠️ Query timed out"]);
-        assert_eq!(whole("", None, &[], true), [EMPTY]);
-        assert_eq!(whole("", None, &[], false), [""; 0], "nobody waits for it");
-        assert_eq!(whole("Done", None, &[], true), ["Done"]);
-    }
-
-    #[test]
-    fn what_stands_below_never_makes_a_message_too_long() {
-        let text = "x".repeat(1_995);
-        let pieces = whole(&text, Some("Query timed out"), &[], true);
-        assert_eq!(pieces, [text, "⚠️ Query timed out".to_owned()]);
-    }
 }

@@ -5,9 +5,11 @@
 //! (`api.rs` does). Never logs a body: prompts and answers are people's.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -21,6 +23,8 @@ use crate::figures;
 const USER_AGENT: &str = concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
 const CONNECT: Duration = Duration::from_secs(10);
 const LONG_WAIT: Duration = Duration::from_secs(5);
+/// What rustls says of a certificate it does not take; its error type is not ours to name.
+const UNTRUSTED: &str = "invalid peer certificate";
 
 /// How long a request may take.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +54,20 @@ pub(super) struct Call {
     pub(super) by_interaction: bool,
 }
 
+/// A file that goes with a request.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Upload {
+    fn form(&self, body: &Value) -> Form {
+        let file = Part::bytes(self.bytes.clone()).file_name(self.name.clone());
+        Form::new().text("payload_json", body.to_string()).part("files[0]", file)
+    }
+}
+
 /// Why a request failed for good.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum RestError {
@@ -62,6 +80,9 @@ pub(super) enum RestError {
     /// Discord asks for a longer wait than the request has.
     #[error("discord's rate limit asks for {} s", .0.as_secs())]
     Limited(Duration),
+    /// Nobody we trust vouches for who answers there. Only before anything was ever answered: later it may pass.
+    #[error("{0}")]
+    Untrusted(String),
     /// No usable answer in time.
     #[error("discord was not reachable for {} s: {last}", .waited.as_secs())]
     Unreachable { waited: Duration, last: String },
@@ -78,6 +99,11 @@ impl RestError {
         matches!(self, Self::Refused { status: 403 | 404, .. })
     }
 
+    /// The thread is archived or locked.
+    pub(super) fn is_archived(&self) -> bool {
+        matches!(self, Self::Refused { code: 50_083 | 160_005, .. })
+    }
+
     /// Asking again later could help.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self, Self::Limited(_) | Self::Unreachable { .. })
@@ -91,6 +117,8 @@ struct Shared {
     limits: Mutex<Limits>,
     lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
     refused: watch::Sender<bool>,
+    /// Whether there was any answer yet.
+    answered: AtomicBool,
     /// See [`Rest::clock_ahead`].
     ahead: Mutex<Option<i64>>,
 }
@@ -111,6 +139,7 @@ impl Rest {
             limits: Mutex::default(),
             lanes: Mutex::default(),
             refused: watch::channel(false).0,
+            answered: AtomicBool::new(false),
             ahead: Mutex::default(),
         };
         Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::new(shared) })
@@ -142,6 +171,15 @@ impl Rest {
     /// Sends a request until it succeeds, is refused, or patience ends. Requests of one bucket go out one after the
     /// other, in the order of the calls. Dropping the future may leave the request done or undone.
     pub(super) async fn send(&self, call: &Call, patience: Patience) -> Result<Value, RestError> {
+        self.send_with(call, None, patience).await
+    }
+
+    /// Sends a request with a file, like [`Rest::send`].
+    pub(super) async fn send_file(&self, call: &Call, file: &Upload, patience: Patience) -> Result<Value, RestError> {
+        self.send_with(call, Some(file), patience).await
+    }
+
+    async fn send_with(&self, call: &Call, file: Option<&Upload>, patience: Patience) -> Result<Value, RestError> {
         let lane = call.bucket.map(|bucket| self.lane(bucket));
         let _turn = match &lane {
             Some(lane) => Some(lane.lock().await),
@@ -151,7 +189,7 @@ impl Rest {
         let mut pause = Duration::from_millis(250);
         loop {
             self.wait_for_limits(call, began, patience).await?;
-            let last = match self.attempt(call, patience.attempt).await {
+            let last = match self.attempt(call, file, patience.attempt).await {
                 Attempt::Done(value) => return Ok(value),
                 Attempt::Failed(error) => return Err(error),
                 Attempt::Limited => continue,
@@ -193,22 +231,27 @@ impl Rest {
         }
     }
 
-    async fn attempt(&self, call: &Call, limit: Duration) -> Attempt {
+    async fn attempt(&self, call: &Call, file: Option<&Upload>, limit: Duration) -> Attempt {
         let mut request = self
             .http
             .request(call.method.clone(), format!("{}{}", self.shared.base, call.path))
             .timeout(limit)
             .header(header::AUTHORIZATION, format!("Bot {}", self.shared.token.expose_secret()));
-        if let Some(body) = &call.body {
-            request = request.json(body);
+        match (&call.body, file) {
+            (Some(body), Some(file)) => request = request.multipart(file.form(body)),
+            (Some(body), None) => request = request.json(body),
+            (None, _) => {}
         }
         let response = match request.send().await {
             Ok(response) => response,
             Err(error) => {
                 figures::discord_answered(None);
-                return Attempt::Again(describe(&error));
+                let why = describe(&error);
+                let untrusted = why.contains(UNTRUSTED) && !self.shared.answered.load(Ordering::Relaxed);
+                return if untrusted { Attempt::Failed(RestError::Untrusted(why)) } else { Attempt::Again(why) };
             }
         };
+        self.shared.answered.store(true, Ordering::Relaxed);
         let status = response.status();
         figures::discord_answered(Some(status.as_u16()));
         let headers = response.headers().clone();

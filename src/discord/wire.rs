@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer};
 use serenity::model::channel::Message as GatewayMessage;
+use serenity::model::event::MessageUpdateEvent;
+
+use crate::event::Attached;
 
 /// The first millisecond of Discord's ids, since 1970.
 const EPOCH_MS: u64 = 1_420_070_400_000;
@@ -67,6 +70,59 @@ pub(super) struct Message {
     pub(super) kind: u8,
     #[serde(default)]
     pub(super) referenced_message: Option<Referenced>,
+    #[serde(default)]
+    pub(super) attachments: Vec<File>,
+}
+
+/// A file that came with a message.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct File {
+    pub(super) filename: String,
+    #[serde(default)]
+    pub(super) content_type: Option<String>,
+    #[serde(default)]
+    pub(super) size: u64,
+    pub(super) url: String,
+}
+
+impl From<File> for Attached {
+    fn from(file: File) -> Self {
+        Self { name: file.filename, media_type: file.content_type, size: file.size, source: file.url }
+    }
+}
+
+/// A message that was changed: by its author, or by Discord, which adds previews of links.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Edit {
+    #[serde(deserialize_with = "id")]
+    pub(super) id: u64,
+    #[serde(deserialize_with = "id")]
+    pub(super) channel_id: u64,
+    #[serde(default, deserialize_with = "maybe_id")]
+    pub(super) guild_id: Option<u64>,
+    #[serde(default)]
+    pub(super) author: Option<User>,
+    #[serde(default)]
+    pub(super) content: Option<String>,
+    #[serde(default)]
+    pub(super) mentions: Vec<User>,
+    /// None: nobody edited it.
+    #[serde(default)]
+    pub(super) edited_timestamp: Option<String>,
+}
+
+impl From<&MessageUpdateEvent> for Edit {
+    fn from(event: &MessageUpdateEvent) -> Self {
+        Self {
+            id: event.id.get(),
+            channel_id: event.channel_id.get(),
+            guild_id: event.guild_id.map(|id| id.get()),
+            author: event.author.as_ref().map(User::from),
+            content: event.content.clone(),
+            mentions: event.mentions.iter().flatten().map(User::from).collect(),
+            edited_timestamp: event.edited_timestamp.map(|at| at.to_string()),
+        }
+    }
 }
 
 /// The message another one replies to.
@@ -91,7 +147,14 @@ impl From<&GatewayMessage> for Message {
             webhook_id: message.webhook_id.map(|id| id.get()),
             kind: u8::from(message.kind),
             referenced_message: message.referenced_message.as_ref().map(|message| Referenced { author: User::from(&message.author) }),
+            attachments: message.attachments.iter().map(File::from).collect(),
         }
+    }
+}
+
+impl From<&serenity::model::channel::Attachment> for File {
+    fn from(file: &serenity::model::channel::Attachment) -> Self {
+        Self { filename: file.filename.clone(), content_type: file.content_type.clone(), size: file.size.into(), url: file.url.clone() }
     }
 }
 
@@ -196,6 +259,9 @@ pub(super) struct Channel {
     pub(super) guild_id: Option<u64>,
     #[serde(default, deserialize_with = "maybe_id")]
     pub(super) parent_id: Option<u64>,
+    /// Who opened the thread.
+    #[serde(default, deserialize_with = "maybe_id")]
+    pub(super) owner_id: Option<u64>,
 }
 
 impl Channel {
@@ -214,6 +280,16 @@ pub(super) struct Application {
     pub(super) owner: Option<User>,
     #[serde(default)]
     pub(super) team: Option<Team>,
+    #[serde(default)]
+    pub(super) flags: u64,
+}
+
+impl Application {
+    /// Whether the bot may read messages that do not name it: `GATEWAY_MESSAGE_CONTENT` or `…_LIMITED` (Discord's
+    /// documentation of applications, 2026-08).
+    pub(super) fn reads(&self) -> bool {
+        self.flags & (1 << 18 | 1 << 19) != 0
+    }
 }
 
 /// The team that owns an application.

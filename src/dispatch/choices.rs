@@ -32,6 +32,10 @@ pub struct Choices {
     pub prompts_per_minute: Option<u32>,
     /// Bytes of a prompt.
     pub prompt_limit: usize,
+    /// Files with a prompt.
+    pub attachments_max: usize,
+    /// Bytes of each.
+    pub attachment_limit: u64,
     /// Discord users and roles that may answer every question.
     pub approvers: Vec<u64>,
 }
@@ -59,6 +63,7 @@ pub(super) mod names {
     pub const EFFORT: &str = "effort";
     pub const SAFETY: &str = "safety";
     pub const MODE: &str = "mode";
+    pub const ALL: [&str; 4] = [MODEL, EFFORT, SAFETY, MODE];
 }
 
 /// Works out what is in force: `own` is what people chose for the lane and backend, `lane` what the operator wrote about
@@ -150,6 +155,8 @@ mod tests {
             project_roots: vec![],
             prompts_per_minute: None,
             prompt_limit: 1,
+            attachments_max: 1,
+            attachment_limit: 1,
             approvers: Vec::new(),
         }
     }

@@ -14,7 +14,7 @@ use super::veil::Veil;
 use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed_for};
-use crate::event::{Event, EventKind, NewEvent, Origin};
+use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures::{self, Outcome};
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
@@ -75,6 +75,9 @@ impl Inner {
             return Answer { failure, ..plain_answer(self.parts.choices.backend.clone()) };
         }
         let bindings = self.parts.workspace.bindings();
+        if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
+            self.learn(*channel, parent);
+        }
         let (name, lane) = self.backend_of(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
             tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
@@ -91,7 +94,15 @@ impl Inner {
         // Agents find a session only where it was made; some wait for ever for one that is not there.
         let moved = binding.session.is_some() && binding.settings.get(DIRECTORY) != self.elsewhere(&directory).as_ref();
         let session = binding.session.clone().filter(|_| !moved);
-        let start = self.start(event, &*backend, &lane, directory.clone(), session).await;
+        let taken = self.take_files(event, backend.descriptor(), &directory, stop.clone()).await;
+        if taken.is_nothing(event) && event.prompt.trim().is_empty() {
+            let mut answer = plain_failure(name, format!("None of the files could be taken. (files, {id})"));
+            answer.notices = taken.notices;
+            return answer;
+        }
+        let mut start = self.start(event, &*backend, &lane, directory.clone(), session).await;
+        start.parts.extend(taken.parts.iter().cloned());
+        let asked_model = start.settings.model.clone();
         let requested = start.native_id.clone();
         let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
         tracing::Span::current().record("backend", &name).record("generation", tracing::field::display(&generation));
@@ -105,7 +116,16 @@ impl Inner {
             asker: event.asker,
             expands: backend.descriptor().expands.clone(),
         };
-        let request = TurnRequest { id: id.to_owned(), event: event.sequence, lane: event.lane.clone(), backend, start, stop, steers };
+        let request = TurnRequest {
+            id: id.to_owned(),
+            event: event.sequence,
+            lane: event.lane.clone(),
+            backend,
+            start,
+            blobs: taken.blobs.clone(),
+            stop,
+            steers,
+        };
         let mut follower = Follower {
             veil: Veil::new(&self.parts.redactor),
             stage: stage.clone(),
@@ -116,8 +136,10 @@ impl Inner {
         let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.lift(&result.transcript);
         drop(follower);
+        let mut notices = taken.notices.clone();
+        drop(taken);
         self.report(&name, &result);
-        let mut notices = self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await;
+        notices.extend(self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await);
         if binding.unreadable {
             notices.push("What was kept of this conversation could not be read; this is a new one.".to_owned());
         }
@@ -131,6 +153,7 @@ impl Inner {
             text,
             notices,
             backend: label,
+            model: result.session.and_then(|session| session.model).or(asked_model),
             usage: result.usage,
             took: result.took,
         }
@@ -181,7 +204,7 @@ impl Inner {
                 max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
                 options: backend.options().to_owned(),
             },
-            parts: vec![Part::Text(prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref()))],
+            parts: vec![Part::Text(prompt::neutralise(words(event), &descriptor.expands, event.author.as_deref()))],
         }
     }
 
@@ -286,11 +309,16 @@ pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::Unbounde
         let now_ms = jiff::Timestamp::now().as_millisecond();
         let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "").accepted(0, now_ms);
         let (text, notices) = inner.remember(text, Vec::new()).await;
-        let answer = Answer { text, failure: None, notices, backend, detail: None, usage, took: Duration::ZERO };
+        let answer = Answer { text, failure: None, notices, backend, model: None, detail: None, usage, took: Duration::ZERO };
         if let Err(error) = inner.parts.outlet.open(&event).finish(answer.cleaned(&inner.parts.redactor)).await {
             tracing::error!(lane = %event.lane, %error, "what the agent said by itself was not delivered; it is in the recording");
         }
     }
+}
+
+/// What a person wrote; files alone are a prompt too.
+fn words(event: &Event) -> &str {
+    if event.prompt.trim().is_empty() && !event.attached.is_empty() { "(no words, only files)" } else { &event.prompt }
 }
 
 fn plain_failure(backend: String, failure: String) -> Answer {
@@ -299,7 +327,16 @@ fn plain_failure(backend: String, failure: String) -> Answer {
 
 /// An answer with nothing in it.
 pub(super) fn plain_answer(backend: String) -> Answer {
-    Answer { text: String::new(), failure: None, notices: Vec::new(), backend, detail: None, usage: None, took: Duration::ZERO }
+    Answer {
+        text: String::new(),
+        failure: None,
+        notices: Vec::new(),
+        backend,
+        model: None,
+        detail: None,
+        usage: None,
+        took: Duration::ZERO,
+    }
 }
 
 /// Eight letters and digits: enough to find one turn in months of logs.

@@ -4,6 +4,7 @@
 //! answer through the [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
 //! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
 
+mod attachments;
 mod census;
 mod choices;
 mod event;
@@ -20,8 +21,11 @@ mod sessions;
 mod settings;
 mod stage;
 mod steering;
+mod threads;
+mod tray;
 mod veil;
 mod view;
+mod withdraw;
 mod wording;
 
 use std::collections::{HashMap, HashSet};
@@ -122,6 +126,8 @@ struct Inner {
     /// How to reach the turn of a lane.
     running: Mutex<HashMap<Lane, Running>>,
     questions: Arc<Questions>,
+    /// The channels of threads.
+    parents: Mutex<HashMap<u64, u64>>,
     tasks: TaskTracker,
     /// What was wrong with the files when they were last read.
     warned: Mutex<Vec<String>>,
@@ -149,6 +155,7 @@ impl Dispatcher {
             pace,
             running: Mutex::default(),
             questions,
+            parents: Mutex::default(),
             tasks: TaskTracker::new(),
             warned: Mutex::default(),
             told: Mutex::default(),
@@ -172,6 +179,9 @@ impl Dispatcher {
         };
         if event.prompt.len() > limit {
             return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
+        }
+        if let Err(refusal) = attachments::announced(&event.attached, &self.inner.parts.choices) {
+            return refused(refusal);
         }
         if let Some(wait) = event.asker.and_then(|person| self.inner.pace.count(person).err()) {
             return refused(Refusal::TooFast { seconds: wait.as_secs() + 1 });
@@ -327,6 +337,7 @@ impl Inner {
             failure: Some(why.to_owned()),
             notices: Vec::new(),
             backend: self.parts.choices.backend.clone(),
+            model: None,
             detail: None,
             usage: None,
             took: Duration::ZERO,

@@ -109,6 +109,8 @@ pub struct Answer {
     pub notices: Vec<String>,
     /// Name of the backend that answered.
     pub backend: String,
+    /// The model that answered: what the agent says, else what was asked of it.
+    pub model: Option<String>,
     /// More about a failure, for the operator at the terminal only; never shown in Discord.
     pub detail: Option<String>,
     /// What it cost.

@@ -134,7 +134,7 @@ impl Dispatcher {
         };
         let descriptor = backend.descriptor();
         let bindings = self.inner.parts.workspace.bindings();
-        let now = effective(&self.inner.parts.choices, &settings, &bindings.get(lane, &name).await.settings, descriptor);
+        let now = effective(&self.inner.parts.choices, &settings, &self.inner.chosen(lane, &name).await, descriptor);
         let backends = self.inner.offered();
         let desk = Desk { choices: &self.inner.parts.choices, settings: &settings, descriptor, now: &now, backends: &backends };
         desk.supported(setting)?;
@@ -142,7 +142,7 @@ impl Dispatcher {
         let unset = value == UNSET || (value == "default" && setting != Setting::Safety);
         let value = if unset { None } else { Some(desk.accepted(setting, value)?) };
         kept(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
-        let now = effective(&self.inner.parts.choices, &settings, &bindings.get(lane, &name).await.settings, descriptor);
+        let now = effective(&self.inner.parts.choices, &settings, &self.inner.chosen(lane, &name).await, descriptor);
         let desk = Desk { now: &now, ..desk };
         Ok(format!("{} is {} from now on", setting.name(), desk.current(setting)))
     }
@@ -221,14 +221,6 @@ impl Desk<'_> {
 }
 
 impl Inner {
-    /// Who answers in a lane, and what the operator wrote about it.
-    pub(super) async fn backend_of(&self, lane: &Lane) -> (String, LaneSettings) {
-        let settings = self.parts.workspace.channels().await.of(lane);
-        let chosen = self.parts.workspace.bindings().active_backend(lane).await;
-        let name = chosen.or_else(|| settings.backend.clone()).unwrap_or_else(|| self.parts.choices.backend.clone());
-        (name, settings)
-    }
-
     /// Where a lane's agent works.
     ///
     /// # Errors
@@ -244,7 +236,7 @@ impl Inner {
 
     /// What is in force for a lane and backend; what was set and is not, is logged once.
     pub(super) async fn in_force(&self, lane: &Lane, settings: &LaneSettings, descriptor: &Descriptor) -> Effective {
-        let own = self.parts.workspace.bindings().get(lane, &descriptor.name).await.settings;
+        let own = self.chosen(lane, &descriptor.name).await;
         let found = effective(&self.parts.choices, settings, &own, descriptor);
         let mut told = super::lock(&self.told);
         for warning in &found.warnings {

@@ -30,6 +30,24 @@ pub enum Refusal {
     /// It could not be kept safe, so it was not taken.
     #[error("This could not be saved, so it was not taken. Please try again later. (storage)")]
     NotSaved,
+    /// More files than are taken.
+    #[error("{}", if *limit == 0 { "Files are not taken here. (files)".to_owned() } else { format!("That is {count} files, at most {limit} are taken. (too many files)") })]
+    TooManyFiles {
+        /// With the prompt.
+        count: usize,
+        /// `ATTACHMENTS_MAX`.
+        limit: usize,
+    },
+    /// A file is larger than is taken.
+    #[error("{name} is too large: {bytes} bytes, at most {limit} are taken. (file too large)")]
+    FileTooLarge {
+        /// For people, in quotes.
+        name: String,
+        /// Announced.
+        bytes: u64,
+        /// `ATTACHMENT_LIMIT_BYTES`.
+        limit: u64,
+    },
     /// Its author asks faster than `USER_PROMPTS_PER_MINUTE`.
     #[error("You are asking faster than I may answer you. Please try again in {seconds} s. (rate limit)")]
     TooFast {

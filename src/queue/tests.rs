@@ -100,6 +100,15 @@ fn time_and_sequence_are_put_on_at_acceptance() {
     assert_eq!(queue.accept(message(1), 1).unwrap().sequence, 2, "numbers are never used again");
 }
 
+#[test]
+fn a_waiting_event_is_found_by_its_key_and_a_running_one_is_not() {
+    let mut queue = queue(1, 10, BusyPolicy::Queue);
+    let keyed = |key: &str| NewEvent { key: Some(key.to_owned()), ..message(1) };
+    let (first, second) = (accept(&mut queue, keyed("a")), accept(&mut queue, keyed("b")));
+    assert_eq!(queue.next().unwrap().sequence, first);
+    assert_eq!((queue.find("a"), queue.find("b"), queue.find("c")), (None, Some(second), None));
+}
+
 /// The dispatcher has to keep up with more than any Discord can send; the release figure is in `benches/queue.rs`.
 #[test]
 fn even_an_unoptimised_build_turns_over_ten_thousand_events_a_second() {
@@ -192,6 +201,7 @@ enum Step {
     Next,
     Finish(Sequence),
     Cancel(Sequence),
+    Amend(Sequence, u8),
     CancelLane(u64),
     Drain,
     Close,
@@ -204,6 +214,7 @@ fn step() -> impl Strategy<Value = Step> {
         30 => Just(Step::Next),
         25 => (1..60_u64).prop_map(Step::Finish),
         5 => (1..60_u64).prop_map(Step::Cancel),
+        5 => ((1..60_u64), any::<u8>()).prop_map(|(sequence, words)| Step::Amend(sequence, words)),
         2 => (0..6_u64).prop_map(Step::CancelLane),
         1 => Just(Step::Drain),
         1 => Just(Step::Close),
@@ -226,6 +237,7 @@ proptest! {
         let mut model = model::Model { limits, closed: false, last: 0, waiting: Vec::new(), running: Vec::new() };
         let (mut accepted, mut gone) = (HashSet::new(), HashSet::new());
         let mut last_in_lane = HashMap::new();
+        let mut amended = HashMap::new();
         for step in steps {
             match step {
                 Step::Accept(kind, lane) => {
@@ -244,6 +256,7 @@ proptest! {
                         let before = last_in_lane.insert(event.lane.clone(), event.sequence);
                         prop_assert!(before < Some(event.sequence), "lane order broken");
                         prop_assert_eq!(queue.running_in(&event.lane), Some(event.sequence));
+                        prop_assert_eq!(event.prompt, amended.remove(&event.sequence).unwrap_or_default(), "the last words count");
                     }
                 }
                 Step::Finish(sequence) => {
@@ -253,6 +266,11 @@ proptest! {
                     let was = model::Model::remove(&mut model.waiting, sequence);
                     prop_assert_eq!(queue.cancel(sequence).is_some(), was);
                     if was { prop_assert!(gone.insert(sequence)); }
+                }
+                Step::Amend(sequence, words) => {
+                    let (waits, words) = (model.waiting.iter().any(|entry| entry.0 == sequence), words.to_string());
+                    prop_assert_eq!(queue.amend(sequence, &words).map(|event| event.prompt.clone()), waits.then(|| words.clone()));
+                    if waits { amended.insert(sequence, words); }
                 }
                 Step::CancelLane(lane) => {
                     for event in queue.cancel_waiting(&Lane::Channel(lane)) {

@@ -15,7 +15,7 @@ use super::ending::{Ending, TurnResult};
 use super::guard::Guard;
 use super::link::{Report, Request};
 use super::links::{Lease, Links, Wanted};
-use super::{Answerer, Audience, Backend, GuestFailure, Host, Settled};
+use super::{Answerer, Audience, Backend, Blob, GuestFailure, Host, Settled};
 use crate::agent::descriptor::Feature;
 use crate::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn, SteerOutcome};
 use crate::event::Lane;
@@ -56,6 +56,8 @@ pub struct TurnRequest {
     pub backend: Arc<dyn Backend>,
     /// What the guest is told; the keys are the link's affair.
     pub start: StartTurn,
+    /// The bytes of the files in it.
+    pub blobs: Vec<Blob>,
     /// Becomes a value when the turn shall stop.
     pub stop: watch::Receiver<Option<StopReason>>,
     /// Messages for the agent while it works; only for backends with the feature `steer`.
@@ -64,12 +66,12 @@ pub struct TurnRequest {
 
 /// Runs a turn. Dropping the future ends it, and with it an agent that serves nobody else.
 pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audience) -> TurnResult {
-    let TurnRequest { id, event, lane, backend, start, mut stop, mut steers } = request;
+    let TurnRequest { id, event, lane, backend, start, blobs, mut stop, mut steers } = request;
     let started = Instant::now();
     let (decide, mut decisions) = mpsc::unbounded_channel();
     let mut tries = 0;
     let mut driver = loop {
-        let wanted = Wanted { id: &id, event, lane: &lane, backend: &backend };
+        let wanted = Wanted { id: &id, event, lane: &lane, backend: &backend, blobs: &blobs };
         let mut lease = links.begin(wanted, start.clone()).await;
         tries += 1;
         let first = lease.reports.recv().await;

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::link::{Begin, Link, Parts, Query, Report, Request, Told, Unasked};
 use super::recording::{FORMAT, Header, Recorder};
-use super::{Backend, Host, Launcher};
+use super::{Backend, Blob, Host, Launcher};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{Descriptor, QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
 use crate::event::Lane;
@@ -74,6 +74,7 @@ pub(super) struct Wanted<'a> {
     pub(super) event: u64,
     pub(super) lane: &'a Lane,
     pub(super) backend: &'a Arc<dyn Backend>,
+    pub(super) blobs: &'a [Blob],
 }
 
 impl Links {
@@ -92,7 +93,7 @@ impl Links {
 
     /// Begins a turn, on a link that is there or a fresh one.
     pub(super) async fn begin(&self, wanted: Wanted<'_>, mut start: StartTurn) -> Lease {
-        let Wanted { id, event, lane, backend } = wanted;
+        let Wanted { id, event, lane, backend, blobs } = wanted;
         let descriptor = backend.descriptor();
         start.one_shot = descriptor.sharing == Sharing::Turn;
         let (link, key) = match descriptor.sharing {
@@ -105,7 +106,7 @@ impl Links {
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
         let (reports, told) = mpsc::unbounded_channel();
-        link.ask(Request::Begin(Box::new(Begin { id: id.to_owned(), event, lane: lane.clone(), start, reports })));
+        link.ask(Request::Begin(Box::new(Begin { id: id.to_owned(), event, lane: lane.clone(), start, blobs: blobs.to_vec(), reports })));
         Lease { links: self.clone(), link, turn, reports: told, lane: lane.clone(), key, ending: "abandoned".to_owned() }
     }
 

@@ -3,6 +3,7 @@
 //! [`run`] drives a turn on a link of [`Links`]: a guest and its agent; the ports it needs are [`Backend`]/[`Guest`], [`Launcher`] and [`Audience`].
 
 mod audience;
+mod blob;
 mod driver;
 mod ending;
 mod guard;
@@ -15,6 +16,7 @@ mod plan;
 pub mod recording;
 
 pub use audience::{Answerer, Audience, Settled};
+pub use blob::Blob;
 pub use driver::{Steering, StopReason, TurnRequest, run};
 pub use ending::{Ending, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};

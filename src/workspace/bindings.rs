@@ -130,6 +130,12 @@ impl Bindings {
         .await
     }
 
+    /// Whether there is anything about a lane.
+    pub async fn knows(&self, lane: &Lane) -> bool {
+        let lane = lane.clone();
+        self.look(move |state| state.ledger.entries.values().any(|item| item.lane == lane)).await
+    }
+
     /// Lines that could not be read when the file was last read, each with its number. They stay in the file.
     pub async fn warnings(&self) -> Vec<String> {
         self.look(|state| state.ledger.warnings.clone()).await

@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::outline::{Part, below, outline};
+use super::chapters::{Part, below, outline};
 use super::replace::{replace, sync_folder};
 use super::{FileError, memory};
 

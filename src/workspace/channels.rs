@@ -98,8 +98,9 @@ impl Channels {
 }
 
 impl LaneSettings {
-    /// These, and where they are silent, those of the project. A model belongs to the backend it was written for.
-    fn or(self, project: &Self) -> Self {
+    /// These, and where they are silent, those of the project or of a thread's channel. A model belongs to the backend it was written for.
+    #[must_use]
+    pub fn or(self, project: &Self) -> Self {
         let same = self.backend.is_none() || self.backend == project.backend;
         Self {
             directory: self.directory.or_else(|| project.directory.clone()),

@@ -51,6 +51,11 @@ impl<T> Followed<T> {
     pub(super) fn value(&self) -> Arc<T> {
         self.value.clone()
     }
+
+    /// Whether there was a file when it was last looked at.
+    pub(super) fn is_there(&self) -> bool {
+        self.stamp.is_some()
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::outline::{Item, below, outline};
+use super::chapters::{Item, below, outline};
 
 /// A moment in the life of the gateway or of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,17 +7,21 @@
 mod bindings;
 mod boot;
 mod channels;
+mod chapters;
 mod deliveries;
 mod discord_notes;
 mod followed;
 mod fresh;
+mod heartbeats;
 mod history;
 mod hooks;
+mod jobs;
 mod ledger;
 mod memory;
 mod outline;
 mod profiles;
 mod replace;
+mod schedule_notes;
 mod sections;
 mod webhooks;
 
@@ -29,9 +33,12 @@ pub use boot::Booted;
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
+pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};
+pub use jobs::{CronJob, CronJobs};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use schedule_notes::{ScheduleNotes, Through};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
@@ -65,6 +72,7 @@ pub struct Workspace {
     bindings: Bindings,
     history: History,
     notes: DiscordNotes,
+    schedules: ScheduleNotes,
 }
 
 #[derive(Debug)]
@@ -79,6 +87,8 @@ struct Inner {
     /// The last whole text of every document, for when one cannot be read.
     last: Mutex<[Option<String>; 6]>,
     channels: Mutex<Followed<Channels>>,
+    heartbeats: Mutex<Followed<Heartbeats>>,
+    jobs: Mutex<Followed<CronJobs>>,
     hooks: Mutex<Followed<Hooks>>,
 }
 
@@ -96,18 +106,19 @@ impl Workspace {
             let bindings = Bindings::open(&state.join("sessions.md"))?;
             let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
-            let channels = Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse));
-            let hooks = Mutex::new(Followed::new(folder.join(Document::Agents.file()), Hooks::parse));
+            let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let inner = Inner {
-                folder,
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
                 settled: Mutex::default(),
                 last: Mutex::default(),
-                channels,
-                hooks,
+                channels: Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse)),
+                hooks: Mutex::new(Followed::new(folder.join("agents.md"), Hooks::parse)),
+                heartbeats: Mutex::new(Followed::new(folder.join("heartbeat.md"), Heartbeats::parse)),
+                jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
+                folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules })
         })
         .await
     }
@@ -140,6 +151,34 @@ impl Workspace {
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
+    }
+
+    /// Up to when heartbeats and cron jobs were looked after.
+    #[must_use]
+    pub fn schedule_notes(&self) -> &ScheduleNotes {
+        &self.schedules
+    }
+
+    /// What is to be looked after, read again when it changed; none: there is no `heartbeat.md`.
+    pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let mut heartbeats = inner.heartbeats.lock().unwrap_or_else(PoisonError::into_inner);
+            heartbeats.refresh();
+            heartbeats.is_there().then(|| heartbeats.value())
+        })
+        .await
+    }
+
+    /// The cron jobs of `agents.md`, read again when it changed.
+    pub async fn cron_jobs(&self) -> Arc<CronJobs> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let mut jobs = inner.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.refresh();
+            jobs.value()
+        })
+        .await
     }
 
     /// Which deliveries of webhooks were taken; read once, by the one who takes them.

@@ -115,7 +115,7 @@ pub(super) fn uncommented(line: &str, open: &mut bool) -> String {
 }
 
 /// Without blanks and a pair of backticks around it.
-fn bare(text: &str) -> &str {
+pub(super) fn bare(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
     inner.filter(|inner| !inner.contains('`')).unwrap_or(text).trim()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -37,8 +37,18 @@ pub struct Office {
     /// What every answer is refused with.
     pub refused_answer: Mutex<Option<AnswerRefusal>>,
     pub steered: Mutex<Vec<NewEvent>>,
+    /// Threads and their channels.
+    pub learned: Mutex<Vec<(u64, u64)>>,
+    /// Lanes that were used before.
+    pub known: Mutex<Vec<Lane>>,
+    pub withdrawn: Mutex<Vec<String>>,
+    pub amended: Mutex<Vec<(String, String)>>,
+    /// How many prompts come before any; with one or more, every prompt waits.
+    pub ahead: AtomicUsize,
     /// Open questions on disk.
     pub book: Mutex<Vec<Posted>>,
+    /// Prompts that came to the door.
+    pub offered: AtomicUsize,
     /// What the panel shows.
     pub view: Mutex<View>,
     /// What can be taken up again.
@@ -74,13 +84,14 @@ impl Office {
 #[async_trait::async_trait]
 impl Intake for Office {
     fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
+        self.offered.fetch_add(1, Ordering::SeqCst);
         let _free = self.unblocked.wait_while(self.blocked.lock().unwrap(), |blocked| *blocked).unwrap();
         if let Some(text) = self.refusal.lock().unwrap().clone() {
             return Err(text);
         }
         let mut events = self.events.lock().unwrap();
         events.push(event);
-        Ok(Accepted::unkept(events.len() as u64, 0))
+        Ok(Accepted::unkept(events.len() as u64, self.ahead.load(Ordering::SeqCst)))
     }
 
     fn stop(&self, lane: &Lane) -> bool {
@@ -101,6 +112,24 @@ impl Intake for Office {
 
     fn may_answer(&self, _question: &str, _person: &Person) -> Result<(), AnswerRefusal> {
         self.refused_answer.lock().unwrap().map_or(Ok(()), Err)
+    }
+
+    fn learn(&self, channel: u64, parent: u64) {
+        self.learned.lock().unwrap().push((channel, parent));
+    }
+
+    async fn knows(&self, lane: &Lane) -> bool {
+        self.known.lock().unwrap().contains(lane)
+    }
+
+    fn withdraw(&self, key: &str) -> bool {
+        self.withdrawn.lock().unwrap().push(key.to_owned());
+        self.ahead.load(Ordering::SeqCst) > 0
+    }
+
+    fn amend(&self, key: &str, prompt: &str) -> Result<bool, String> {
+        self.amended.lock().unwrap().push((key.to_owned(), prompt.to_owned()));
+        self.refusal.lock().unwrap().clone().map_or(Ok(self.ahead.load(Ordering::SeqCst) > 0), Err)
     }
 
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
@@ -208,6 +237,8 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
         api_base: local.url().to_owned(),
         command_alias: Some("claude".to_owned()),
         output_channel: None,
+        long_answer: None,
+        footer: Vec::new(),
         owners: Vec::new(),
         redactor: Redactor::default(),
         windows,
@@ -325,6 +356,7 @@ pub fn answer(text: &str) -> Answer {
         failure: None,
         notices: Vec::new(),
         backend: "demo".to_owned(),
+        model: None,
         detail: None,
         usage: None,
         took: Duration::from_secs(1),

@@ -163,7 +163,7 @@ async fn commands_are_registered_at_once_and_only_when_they_changed() {
     Discord::connect(options(&local, Windows::default())).await.unwrap();
     let registered = local.commands();
     let names: Vec<&str> = registered.as_array().unwrap().iter().filter_map(|command| command["name"].as_str()).collect();
-    for name in ["ask", "reset", "stop", "steer", "status", "settings", "model", "claude", "claude-reset"] {
+    for name in ["ask", "new", "reset", "stop", "steer", "status", "settings", "model", "claude", "claude-reset"] {
         assert_eq!(names.iter().filter(|known| **known == name).count(), 1, "{name} in {names:?}");
     }
     Discord::connect(options(&local, Windows::default())).await.unwrap();

@@ -1,11 +1,14 @@
 //! Dispatcher and turn driver on scripted parts.
 
 mod asks;
+mod attachments;
 mod health;
 mod hooks;
 mod hostile;
 mod order;
 mod sessions;
 mod steering;
+mod threads;
 mod turns;
 mod view;
+mod withdraw;

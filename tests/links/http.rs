@@ -152,6 +152,7 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
         lane: Lane::Console,
         backend: Arc::new(backend),
         start: StartTurn::plain("hi", Safety::Default),
+        blobs: vec![],
         stop: stopped,
         steers: mpsc::unbounded_channel().1,
     };

@@ -15,7 +15,7 @@ use aetheel::agent::{
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement, Unseen};
-use aetheel::event::{Event, EventKind as Asked, Lane, NewEvent, Origin};
+use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
@@ -234,6 +234,8 @@ pub struct Collected {
     settled: watch::Sender<Vec<(String, Settlement)>>,
     /// Questions can be shown to nobody.
     pub blind: AtomicBool,
+    /// Files to fetch, by their source.
+    pub files: Mutex<HashMap<String, Vec<u8>>>,
 }
 
 impl Collected {
@@ -265,10 +267,15 @@ async fn all<T: Clone>(list: &watch::Sender<Vec<T>>, count: usize, what: &str) -
 /// [`Collected`] as an outlet.
 pub struct CollectingOutlet(pub Arc<Collected>);
 
+#[async_trait]
 impl Outlet for CollectingOutlet {
     fn open(&self, event: &Event) -> Box<dyn Reply> {
         self.0.begun.lock().unwrap().push(event.sequence);
         Box::new(CollectingReply { collected: self.0.clone(), event: event.clone() })
+    }
+
+    async fn fetch(&self, attached: &Attached, _: u64) -> Result<Vec<u8>, String> {
+        self.0.files.lock().unwrap().get(&attached.source).cloned().ok_or_else(|| "it is gone".to_owned())
     }
 }
 
@@ -385,6 +392,8 @@ pub async fn parts(
             project_roots: vec![],
             prompts_per_minute: None,
             prompt_limit: 256 << 10,
+            attachments_max: 10,
+            attachment_limit: 10 << 20,
             approvers: vec![],
         },
         limits,

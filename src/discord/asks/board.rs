@@ -8,9 +8,14 @@ use tracing::warn;
 use super::{lock, look};
 use crate::discord::Inner;
 use crate::discord::api::nonce;
+use crate::discord::below::FILE;
 use crate::discord::intake::Posted;
-use crate::discord::rest::RestError;
+use crate::discord::rest::{RestError, Upload};
 use crate::dispatch::{OpenQuestion, Settlement, Unseen};
+
+/// Stands where the file would be.
+const NO_FILE: &str =
+    "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files. (permission)";
 
 /// Something to do about a question.
 pub(in crate::discord) enum Errand {
@@ -88,6 +93,16 @@ impl Board {
     async fn try_post(&self, question: &OpenQuestion) -> Result<u64, RestError> {
         let (api, patience) = (&self.inner.api, self.inner.options.windows.send);
         let (pieces, rows) = (look::pieces(question, 0), look::rows(question, 0));
+        if let Some((name, text)) = look::in_full(question) {
+            let file = Upload { name: name.to_owned(), bytes: text.as_bytes().iter().copied().take(FILE).collect() };
+            match api.post_file(self.channel, &nonce(), &file, patience).await {
+                Err(error) if error.is_forbidden() => {
+                    warn!(channel = self.channel, %error, "cannot attach what a question is about\nhint: the bot needs Attach Files there");
+                    api.post(self.channel, None, &nonce(), NO_FILE, patience).await?;
+                }
+                posted => posted?,
+            }
+        }
         let (last, before) = pieces.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
         for piece in before {
             api.post(self.channel, None, &nonce(), piece, patience).await?;

@@ -43,6 +43,17 @@ pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
     split(text.trim_end(), PIECE)
 }
 
+/// What a question is about, where its messages do not show all of it: a name for the file, and the whole.
+pub(super) fn in_full(question: &OpenQuestion) -> Option<(&'static str, &str)> {
+    let (name, text, most) = match &question.subject {
+        Subject::Permission { about: Some(about), .. } if about.language == "diff" => ("changes.diff", &about.text, CHANGES),
+        Subject::Permission { about: Some(about), .. } => ("command.txt", &about.text, WHOLE),
+        Subject::Plan(plan) => ("plan.md", plan, WHOLE),
+        _ => return None,
+    };
+    text.char_indices().nth(most).map(|_| (name, text.as_str()))
+}
+
 /// The options in full, where a button or menu would cut them.
 fn listed(asked: &Question) -> String {
     let most = if as_menu(asked) { OPTION_LABEL } else { BUTTON_LABEL };
@@ -65,7 +76,7 @@ fn block(about: &Excerpt) -> String {
 fn cut(text: &str, most: usize) -> (&str, String) {
     match text.char_indices().nth(most) {
         None => (text, String::new()),
-        Some((at, _)) => (&text[..at], format!("\n⚠️ {} more characters are not shown.", text[at..].chars().count())),
+        Some((at, _)) => (&text[..at], format!("\n⚠️ {} more characters are in the file above.", text[at..].chars().count())),
     }
 }
 
@@ -205,7 +216,10 @@ mod tests {
         assert_eq!(shown.concat().matches('x').count(), 5_000);
         assert!(shown.iter().all(|piece| piece.chars().count() <= PIECE && piece.matches("```").count() % 2 == 0));
         let cut = pieces(&bash(&"x".repeat(9_000)), 0).concat();
-        assert!(cut.contains("⚠️ 1000 more characters are not shown"), "{cut}");
+        assert!(cut.contains("⚠️ 1000 more characters are in the file above"), "{cut}");
+        let long = bash(&"x".repeat(8_001));
+        assert_eq!(in_full(&long).map(|(name, text)| (name, text.len())), Some(("command.txt", 8_001)));
+        assert_eq!(in_full(&bash(&"x".repeat(8_000))), None);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Task {
     async fn apply(&mut self, action: Action) {
         match action {
             Action::Spawn(spawn) => self.spawn(spawn).await,
-            Action::Write(write) => match self.secrets.body(&write.body) {
+            Action::Write(write) => match self.stock.body(&write.body) {
                 Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
                 Err(reason) => self.dropped("write", &reason),
             },
@@ -72,7 +72,7 @@ impl Task {
                 self.command(proc, ProcessCommand::Stop { signal, grace });
             }
             Action::PutFile(file) => {
-                if let Err(reason) = self.files.put(&file, &mut self.secrets) {
+                if let Err(reason) = self.files.put(&file, &mut self.stock) {
                     self.dropped("put-file", &reason);
                 }
             }

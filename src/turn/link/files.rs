@@ -1,15 +1,21 @@
-//! What a link keeps for its guest: private files and secrets, and the bodies made of them.
+//! What a link keeps for its guest: private files, secrets and the bytes of attachments, and the bodies made of them.
 
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use tempfile::TempPath;
 
-use crate::agent::{Chunk, PutFile};
+use crate::agent::{Chunk, PutFile, TurnKey};
+use crate::turn::Blob;
 
 /// Secrets a link may have.
 const SECRETS: usize = 8;
+/// Times a guest may send the bytes of one file; each time they stand in memory once more.
+const DELIVERIES: u8 = 4;
 
 /// Files a link may put, and their size in bytes.
 const FILES: usize = 8;
@@ -26,7 +32,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Writes a file, or says why not. One put again has its old place.
-    pub(super) fn put(&mut self, file: &PutFile, secrets: &mut Secrets) -> Result<(), String> {
+    pub(super) fn put(&mut self, file: &PutFile, stock: &mut Stock) -> Result<(), String> {
         let name = &file.name;
         let plain = (1..=64).contains(&name.len())
             && !name.starts_with('.')
@@ -34,7 +40,7 @@ impl Files {
         if !plain {
             return Err(format!("{name:?} is not a plain file name"));
         }
-        let body = secrets.body(&file.body)?;
+        let body = stock.body(&file.body)?;
         let place = self.paths.get(name);
         if body.len() > FILE_SIZE || (self.paths.len() >= FILES && place.is_none()) {
             return Err(format!("a link may put {FILES} files of {FILE_SIZE} bytes"));
@@ -53,23 +59,45 @@ impl Files {
     }
 }
 
-/// Random secrets of a link, by the guest's name; made on first use, gone with the link.
+/// What goes into bodies and no guest ever sees: random secrets by the guest's name, made on first use, and the bytes of
+/// files that came with its turns. Gone with the link.
 #[derive(Default)]
-pub(super) struct Secrets(HashMap<String, String>);
+pub(super) struct Stock {
+    secrets: HashMap<String, String>,
+    blobs: HashMap<u32, Kept>,
+}
 
-impl Secrets {
+/// Bytes that came with a turn.
+struct Kept {
+    turn: TurnKey,
+    bytes: Arc<[u8]>,
+    /// How often they may still be sent.
+    left: u8,
+}
+
+impl Stock {
     /// Returns the secret of a name: 64 hexadecimal digits, 244 bits of them random.
-    pub(super) fn get(&mut self, name: &str) -> Result<&str, String> {
-        if !self.0.contains_key(name) && (self.0.len() >= SECRETS || name.len() > 64) {
+    pub(super) fn secret(&mut self, name: &str) -> Result<&str, String> {
+        if !self.secrets.contains_key(name) && (self.secrets.len() >= SECRETS || name.len() > 64) {
             return Err(format!("a link has at most {SECRETS} secrets with names of 64 bytes"));
         }
         let made = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        Ok(self.0.entry(name.to_owned()).or_insert_with(made))
+        Ok(self.secrets.entry(name.to_owned()).or_insert_with(made))
     }
 
     /// Returns the secret of a name that was used before.
     pub(super) fn known(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.secrets.get(name).map(String::as_str)
+    }
+
+    /// Keeps the bytes that came with a turn.
+    pub(super) fn keep(&mut self, turn: TurnKey, blobs: Vec<Blob>) {
+        self.blobs.extend(blobs.into_iter().map(|blob| (blob.key, Kept { turn, bytes: blob.bytes, left: DELIVERIES })));
+    }
+
+    /// Lets go of the bytes that came with a turn.
+    pub(super) fn let_go(&mut self, turn: TurnKey) {
+        self.blobs.retain(|_, kept| kept.turn != turn);
     }
 
     /// Puts a body together.
@@ -78,10 +106,36 @@ impl Secrets {
         for chunk in chunks {
             match chunk {
                 Chunk::Text(text) => bytes.extend_from_slice(text.as_bytes()),
-                Chunk::Secret(name) => bytes.extend_from_slice(self.get(name)?.as_bytes()),
-                Chunk::Base64(_) => return Err("attachments are not supported by this host".to_owned()),
+                Chunk::Secret(name) => bytes.extend_from_slice(self.secret(name)?.as_bytes()),
+                Chunk::Base64(key) => {
+                    let kept = self.blobs.get_mut(key).ok_or_else(|| format!("there is no blob {key}"))?;
+                    kept.left = kept.left.checked_sub(1).ok_or_else(|| format!("blob {key} was sent {DELIVERIES} times already"))?;
+                    bytes.extend_from_slice(STANDARD.encode(&kept.bytes).as_bytes());
+                }
             }
         }
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blob_is_sent_as_base64_only_so_often_and_only_while_its_turn_is_open() {
+        let blob = |key| Blob { key, bytes: Arc::from(&b"\x89PNG"[..]) };
+        let mut stock = Stock::default();
+        stock.keep(1, vec![blob(16)]);
+        stock.keep(2, vec![blob(32)]);
+        let body = [Chunk::Text("<".into()), Chunk::Base64(16), Chunk::Text(">".into())];
+        for _ in 0..DELIVERIES {
+            assert_eq!(stock.body(&body), Ok(b"<iVBORw==>".to_vec()));
+        }
+        // However often a guest repeats it, the host's memory is bounded.
+        assert!(stock.body(&body).is_err_and(|reason| reason.contains("4 times")));
+        assert!(stock.body(&[Chunk::Base64(1)]).is_err(), "nobody sent it");
+        stock.let_go(2);
+        assert!(stock.body(&[Chunk::Base64(32)]).is_err(), "its turn is over");
     }
 }

@@ -29,7 +29,7 @@ impl Task {
             return self.input(failed(format!("a link has at most {AT_ONCE} requests under way, each with a key of its own"), false));
         }
         let prepared = self.prepare(request.proc, &request.method, &request.path).and_then(|call| match request.body {
-            Some(body) => Ok(call.header("content-type", "application/json").body(self.secrets.body(&body)?)),
+            Some(body) => Ok(call.header("content-type", "application/json").body(self.stock.body(&body)?)),
             None => Ok(call),
         });
         let call = match prepared {
@@ -105,7 +105,7 @@ impl Task {
         let client = CLIENT.as_ref().map_err(|error| format!("no HTTP here: {error}"))?;
         let mut call = client.request(method, format!("http://127.0.0.1:{port}{path}"));
         if let Some(auth) = &running.auth {
-            call = call.basic_auth(&auth.user, self.secrets.known(&auth.secret));
+            call = call.basic_auth(&auth.user, self.stock.known(&auth.secret));
         }
         Ok(call)
     }

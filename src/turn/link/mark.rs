@@ -2,6 +2,7 @@
 
 use super::task::{Open, Seat, Task};
 use crate::agent::Level;
+use crate::turn::recording::What;
 
 /// Lines of a guest in a turn that are logged as it wishes; further ones only at the level of debugging.
 const REMARKS: u32 = 100;
@@ -34,5 +35,11 @@ impl Task {
             Level::Info => tracing::info!("backend says: {text}"),
             Level::Warn | Level::Error => tracing::warn!("backend says: {text}"),
         }
+    }
+
+    /// Notes what the backend said in vain.
+    pub(super) fn dropped(&mut self, what: &str, reason: &str) {
+        tracing::debug!(what, reason, "dropped what the backend said");
+        self.recording.host(What::Host(format!("dropped {what}: {reason}")));
     }
 }

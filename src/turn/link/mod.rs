@@ -10,6 +10,7 @@ mod files;
 mod http;
 mod mark;
 mod processes;
+mod renewal;
 mod sse;
 mod task;
 
@@ -20,7 +21,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use super::recording::Recording;
-use super::{Backend, Generation, GuestFailure, Host, Launcher};
+use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher};
 use crate::agent::{
     Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone,
     TurnRef, Usage,
@@ -68,6 +69,8 @@ pub(super) struct Begin {
     pub(super) event: u64,
     pub(super) lane: Lane,
     pub(super) start: StartTurn,
+    /// The bytes of its files.
+    pub(super) blobs: Vec<Blob>,
     pub(super) reports: mpsc::UnboundedSender<Report>,
 }
 

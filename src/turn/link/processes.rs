@@ -67,7 +67,7 @@ impl Task {
             _ => None,
         });
         for name in named.chain(spawn.basic_auth.iter().map(|auth| &auth.secret)) {
-            secrets.insert(name.clone(), self.secrets.get(name).map_err(refuse)?.to_owned());
+            secrets.insert(name.clone(), self.stock.secret(name).map_err(refuse)?.to_owned());
         }
         let host = &self.parts.host;
         let descriptor = self.parts.backend.descriptor();
@@ -78,7 +78,7 @@ impl Task {
         let known = plan::Known { files: &self.files.paths, secrets: &secrets, port, inherited: &host.variables };
         let checked =
             plan::check(&spawn, descriptor, safety, known).map_err(|fault| refuse(format!("the backend's plan was refused: {fault}")))?;
-        let stdin = self.secrets.body(&spawn.stdin).map_err(refuse)?;
+        let stdin = self.stock.body(&spawn.stdin).map_err(refuse)?;
         let mut environment = host.environment(descriptor);
         environment.retain(|(name, _)| !checked.environment.iter().any(|(set, _)| set == name));
         environment.extend(checked.environment);

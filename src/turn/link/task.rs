@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, Span};
 
 use super::closing::Leaving;
-use super::files::{Files, Secrets};
+use super::files::{Files, Stock};
 use super::processes::{Running, next_event};
 use super::{Begin, Parts, Report, Request, State, Told};
 use crate::agent::descriptor::Sharing;
@@ -20,7 +20,7 @@ use crate::agent::{
 use crate::event::Lane;
 use crate::fold::Transcript;
 use crate::turn::recording::{Recording, What};
-use crate::turn::{Backend, Guest, GuestFailure, ProcessEvent};
+use crate::turn::{Guest, GuestFailure, ProcessEvent};
 
 /// Inputs after which a call into the guest is made although more are there.
 pub(super) const BATCH: usize = 1024;
@@ -54,7 +54,7 @@ pub(super) struct Task {
     pub(super) processes: BTreeMap<ProcKey, Running>,
     pub(super) spawns: u32,
     pub(super) files: Files,
-    pub(super) secrets: Secrets,
+    pub(super) stock: Stock,
     pub(super) timers: BTreeMap<u32, Instant>,
     pub(super) net: JoinSet<()>,
     pub(super) inbox: mpsc::Sender<Input>,
@@ -141,7 +141,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         processes: BTreeMap::new(),
         spawns: 0,
         files: Files::default(),
-        secrets: Secrets::default(),
+        stock: Stock::default(),
         timers: BTreeMap::new(),
         net: JoinSet::new(),
         inbox,
@@ -277,7 +277,7 @@ impl Task {
     }
 
     fn begin(&mut self, begin: Begin) {
-        let Begin { id, event, lane, start, reports } = begin;
+        let Begin { id, event, lane, start, blobs, reports } = begin;
         if self.is_ending() {
             let _ = reports.send(Report::Refused);
             return;
@@ -286,6 +286,11 @@ impl Task {
         // It is taken: from here on its own clocks count.
         let _ = reports.send(Report::Heard);
         self.recording.host(What::Turn { turn: id.clone(), event, lane: lane.to_string(), session: turn.session, key: turn.turn });
+        for blob in &blobs {
+            // The bytes themselves are people's, and large.
+            self.recording.host(What::Host(format!("blob {}: {} bytes, sha256 {}", blob.key, blob.bytes.len(), blob.digest())));
+        }
+        self.stock.keep(turn.turn, blobs);
         self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
         self.turns.insert(turn.turn, Open { turn, id, event, reports, done: false });
         self.state.set_turns(self.turns.len());
@@ -300,6 +305,7 @@ impl Task {
         self.mark();
         self.recording.host(What::Ending { turn: open.id, how: ending });
         self.asks.retain(|_, asked_in| *asked_in != turn.turn);
+        self.stock.let_go(turn.turn);
         if open.done {
             self.rest();
         } else if self.turns.is_empty() {
@@ -319,44 +325,6 @@ impl Task {
             self.idle_until = Some(Instant::now() + self.parts.host.link_idle);
         }
         self.input(Input::Command(Command::Query(Query { query, session, kind })));
-    }
-
-    /// Goes over to a newer generation: its guest takes over what the present one saved.
-    async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
-        if !self.turns.is_empty() || !self.inputs.is_empty() || self.is_ending() {
-            return false;
-        }
-        let Some(guest) = self.guest.as_mut() else { return false };
-        let saved_by = self.parts.backend.descriptor().version.clone();
-        let state = match guest.save().await {
-            Ok(Some(state)) => state,
-            Ok(None) => return false,
-            Err(failure) => {
-                self.fail(failure);
-                return false;
-            }
-        };
-        let loaded = async {
-            let mut guest = backend.open().await?;
-            guest.load(&state, &saved_by).await?;
-            Ok::<_, GuestFailure>(guest)
-        };
-        match loaded.await {
-            Ok(guest) => {
-                let (from, to) = (self.parts.backend.generation().clone(), backend.generation().clone());
-                tracing::info!(%from, %to, "link moved to the new generation");
-                self.recording.host(What::Moved { generation: to.number, digest: to.digest.clone(), saved_by, state });
-                self.guest = Some(guest);
-                self.parts.backend = backend;
-                self.state.renewed(&to);
-                self.mark();
-                true
-            }
-            Err(failure) => {
-                tracing::info!(%failure, "link stays on its generation until it is idle");
-                false
-            }
-        }
     }
 
     /// The agent said something.
@@ -383,11 +351,6 @@ impl Task {
 
     pub(super) fn name(&self) -> &str {
         &self.parts.backend.descriptor().name
-    }
-
-    pub(super) fn dropped(&mut self, what: &str, reason: &str) {
-        tracing::debug!(what, reason, "dropped what the backend said");
-        self.recording.host(What::Host(format!("dropped {what}: {reason}")));
     }
 
     /// The end: whoever follows a turn is told, and says how it ended.

@@ -19,6 +19,7 @@ use super::refusals::Refusals;
 use super::signature::{self, Fault, Key};
 use crate::dispatch::Refusal;
 use crate::event::{EventKind, Lane, NewEvent, Origin, Sequence};
+use crate::figures;
 use crate::prompt::{Payload, quote_payload, readable_form};
 use crate::workspace::{Claimed, Scheme, Webhook};
 
@@ -60,13 +61,15 @@ enum Content {
 pub(super) async fn receive(State(shared): State<Arc<Shared>>, ConnectInfo(caller): ConnectInfo<Caller>, request: Request) -> Response {
     caller.head_is_read();
     let mut known = None;
-    match take(&shared, request, &caller, &mut known).await {
+    let response = match take(&shared, request, &caller, &mut known).await {
         Ok(told) => told.response(),
         Err(refused) => {
             shared.refusals.log(known.as_deref(), &caller, &refused);
             refused.response()
         }
-    }
+    };
+    figures::webhook_called(known.as_deref(), response.status().as_u16());
+    response
 }
 
 /// `known` becomes the webhook's name if there is such a one.

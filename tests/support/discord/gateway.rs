@@ -8,24 +8,32 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::World;
 use super::state::{APPLICATION, BOT, Control, GUILD, Session, TOKEN, guild_json, user_json};
+use super::tls::Stream;
 
-pub(super) async fn serve(world: Arc<World>, listener: TcpListener) {
+pub(super) async fn serve(world: Arc<World>, listener: TcpListener, acceptor: Option<TlsAcceptor>) {
     while let Ok((stream, _)) = listener.accept().await {
-        if world.with(|state| state.gateway.refuse) {
+        let refused = world.with(|state| {
+            state.gateway.refused += usize::from(state.gateway.refuse);
+            state.gateway.refuse
+        });
+        if refused {
             let _ = stream.set_zero_linger();
+            world.tell();
             continue;
         }
-        tokio::spawn(connection(Arc::clone(&world), stream));
+        tokio::spawn(connection(Arc::clone(&world), stream, acceptor.clone()));
     }
 }
 
-async fn connection(world: Arc<World>, stream: TcpStream) {
+async fn connection(world: Arc<World>, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+    let Ok(stream) = Stream::open(stream, acceptor).await else { return };
     let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { return };
     let (control, mut controls) = mpsc::unbounded_channel();
     let heartbeat = world.with(|state| {
@@ -69,7 +77,11 @@ async fn connection(world: Arc<World>, stream: TcpStream) {
                 }
                 Some(Control::Drop) | None => break,
                 Some(Control::Reset) => {
-                    let _ = socket.get_ref().set_zero_linger();
+                    socket.get_ref().reset();
+                    break;
+                }
+                Some(Control::Freeze) => {
+                    while !matches!(controls.recv().await, None | Some(Control::Drop | Control::Reset)) {}
                     break;
                 }
             },
@@ -96,7 +108,7 @@ fn payload_taken(state: &mut super::State, payload: &Value, control: &mpsc::Unbo
             if let Some(code) = state.gateway.close_identify {
                 return vec![Control::Close(code)];
             }
-            let privileged = (1 << 1) | (1 << 8) | (1 << 15);
+            let privileged = (1 << 1) | (1 << 8) | if state.reads { 0 } else { 1 << 15 };
             if payload["d"]["intents"].as_u64().unwrap_or(0) & privileged != 0 {
                 state.violations.push("the bot asked for a privileged intent".to_owned());
             }
@@ -129,6 +141,6 @@ fn payload_taken(state: &mut super::State, payload: &Value, control: &mpsc::Unbo
     }
 }
 
-async fn send(socket: &mut WebSocketStream<TcpStream>, value: &Value) -> Result<(), tokio_tungstenite::tungstenite::Error> {
+async fn send(socket: &mut WebSocketStream<Stream>, value: &Value) -> Result<(), tokio_tungstenite::tungstenite::Error> {
     socket.send(Frame::Text(value.to_string())).await
 }

@@ -1,4 +1,4 @@
-//! A Discord on loopback: the HTTP interface and the gateway, with rate limits and faults.
+//! A Discord on loopback: the HTTP interface and the gateway, with rate limits and faults, plain or over TLS.
 //!
 //! Every request is checked against Discord's own description and a few rules it does not hold (nobody is pinged, every
 //! message has a nonce, none is too long); what does not fit fails the test when the [`LocalDiscord`] is dropped. All
@@ -8,11 +8,14 @@
 
 mod faults;
 mod gateway;
+mod multipart;
 mod presses;
 mod rest;
 mod schema;
 mod state;
+mod tls;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,8 +25,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use faults::Fault;
-pub use state::{ANN, BOB, BOT, CHANNEL, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN};
+pub use state::{ANN, BOB, BOT, CHANNEL, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN, room};
 use state::{Control, State};
+use tls::{Authority, Front};
 
 /// A limit for everything a test waits for; generous, because the machine may be busy.
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -47,23 +51,40 @@ impl World {
 pub struct LocalDiscord {
     world: Arc<World>,
     url: String,
+    authority: Option<Authority>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl LocalDiscord {
     /// Starts one on free ports.
     pub async fn start() -> Self {
+        Self::open(None).await
+    }
+
+    /// Starts one that speaks HTTPS and WSS, under an authority of its own.
+    pub async fn start_with_tls() -> Self {
+        Self::open(Some(Authority::new())).await
+    }
+
+    async fn open(authority: Option<Authority>) -> Self {
         let http = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", http.local_addr().expect("an address"));
-        let gateway = format!("ws://{}", socket.local_addr().expect("an address"));
+        let secure = if authority.is_some() { "s" } else { "" };
+        let url = format!("http{secure}://{}", http.local_addr().expect("an address"));
+        let gateway = format!("ws{secure}://{}", socket.local_addr().expect("an address"));
+        let acceptor = authority.as_ref().map(Authority::acceptor);
         let world = Arc::new(World { state: Mutex::new(State::new(gateway)), changed: watch::channel(0).0 });
         let router = axum::Router::new().fallback(rest::handle).with_state(Arc::clone(&world));
         let tasks = vec![
-            tokio::spawn(async move { axum::serve(http, router).await.expect("serves") }),
-            tokio::spawn(gateway::serve(Arc::clone(&world), socket)),
+            tokio::spawn(gateway::serve(Arc::clone(&world), socket, acceptor.clone())),
+            tokio::spawn(async move { axum::serve(Front::new(http, acceptor), router).await.expect("serves") }),
         ];
-        Self { world, url, tasks }
+        Self { world, url, authority, tasks }
+    }
+
+    /// The certificate of its authority, a PEM file; none where it speaks no TLS.
+    pub fn authority(&self) -> Option<&Path> {
+        self.authority.as_ref().map(Authority::file)
     }
 
     /// The value for `DISCORD_API_BASE`.
@@ -119,6 +140,17 @@ impl LocalDiscord {
         });
     }
 
+    /// Shows the preview of a link in a message: an update that is no edit.
+    pub fn unfurl(&self, message: u64) {
+        self.world.with(|state| {
+            let message = state.messages[&message].clone();
+            let mut event = state.message_json(&message, true);
+            event["embeds"] = json!([{"type": "link", "url": "https://example.com/", "title": "An example"}]);
+            event["edited_timestamp"] = Value::Null;
+            state.dispatch("MESSAGE_UPDATE", &event);
+        });
+    }
+
     /// Somebody uses a slash command; returns the interaction's id.
     pub fn slash(&self, channel: u64, user: u64, name: &str, prompt: Option<&str>) -> u64 {
         let id = self.world.with(|state| {
@@ -157,10 +189,81 @@ impl LocalDiscord {
         self.wait_for("an answer to a command", said).await
     }
 
-    /// Deletes a message as a moderator would.
+    /// Deletes a message as its author or a moderator would.
     pub fn delete(&self, message: u64) {
-        self.world.with(|state| state.messages.get_mut(&message).expect("a message").deleted = true);
+        self.world.with(|state| {
+            let found = state.messages.get_mut(&message).expect("a message");
+            found.deleted = true;
+            let event = json!({"id": message.to_string(), "channel_id": found.channel.to_string(), "guild_id": GUILD.to_string()});
+            state.dispatch("MESSAGE_DELETE", &event);
+        });
         self.world.tell();
+    }
+
+    /// The application may read messages that do not name it; before the bot starts.
+    pub fn let_read(&self) {
+        self.world.with(|state| state.reads = true);
+    }
+
+    /// Somebody changes a message.
+    pub fn edit(&self, message: u64, text: &str) {
+        self.changed(message, text, true);
+    }
+
+    /// Discord adds the preview of a link to a message, which changes nothing.
+    pub fn preview(&self, message: u64, text: &str) {
+        self.changed(message, text, false);
+    }
+
+    fn changed(&self, message: u64, text: &str, by_author: bool) {
+        self.world.with(|state| {
+            let found = state.messages.get_mut(&message).expect("a message");
+            text.clone_into(&mut found.content);
+            let found = found.clone();
+            let mut event = state.message_json(&found, true);
+            event["edited_timestamp"] = if by_author { json!("2026-08-06T12:00:02.000000+00:00") } else { Value::Null };
+            state.dispatch("MESSAGE_UPDATE", &event);
+        });
+    }
+
+    /// Keeps a file; returns its address. It is handed out with this status and announced length.
+    pub fn keep_file(&self, name: &str, status: u16, announced: Option<u64>, bytes: &[u8]) -> String {
+        let path = self.world.with(|state| {
+            let path = format!("/attachments/{}/{name}", state.id());
+            state.kept.insert(path.clone(), (status, announced, bytes.to_vec()));
+            path
+        });
+        format!("{}{path}", self.url)
+    }
+
+    /// Somebody writes to the bot and sends files: name, type, announced size, address.
+    pub fn send_files(&self, channel: u64, user: u64, text: &str, files: &[(&str, &str, u64, &str)]) -> u64 {
+        let id = self.world.with(|state| {
+            let id = state.post(channel, user, &format!("<@{BOT}> {text}"), None).id;
+            let attachments = files
+                .iter()
+                .map(|(name, media_type, size, url)| {
+                    json!({"id": state.id().to_string(), "filename": name, "content_type": media_type, "size": size, "url": url, "proxy_url": url})
+                })
+                .collect();
+            state.messages.get_mut(&id).expect("just posted").attachments = attachments;
+            let message = state.messages[&id].clone();
+            let event = state.message_json(&message, true);
+            state.dispatch("MESSAGE_CREATE", &event);
+            id
+        });
+        self.world.tell();
+        id
+    }
+
+    /// The bot's reactions to a message.
+    pub fn reactions(&self, message: u64) -> Vec<String> {
+        self.world.with(|state| state.reactions.iter().filter(|(on, _)| *on == message).map(|(_, emoji)| emoji.clone()).collect())
+    }
+
+    /// Threads that were opened: id, channel, name.
+    pub fn threads(&self) -> Vec<(u64, u64, String)> {
+        self.world.with(|state| state.threads.iter().map(|(id, (channel, name, _))| (*id, *channel, name.clone())).collect())
     }
 
     /// The bot's messages in a channel, oldest first, without deleted ones.
@@ -216,13 +319,23 @@ impl LocalDiscord {
         self.world.with(|state| state.gateway.connections.len())
     }
 
+    /// Gateway connections that were refused.
+    pub fn refused(&self) -> usize {
+        self.world.with(|state| state.gateway.refused)
+    }
+
     /// Things to break.
     pub fn faults(&self) -> Faults<'_> {
         Faults { world: &self.world }
     }
 
     /// Waits until `found` finds something, and fails with what there was after [`LIMIT`].
-    pub async fn wait_for<T>(&self, what: &str, mut found: impl FnMut(&Self) -> Option<T>) -> T {
+    pub async fn wait_for<T>(&self, what: &str, found: impl FnMut(&Self) -> Option<T>) -> T {
+        self.wait_within(LIMIT, what, found).await
+    }
+
+    /// Waits for something that takes its time.
+    pub async fn wait_within<T>(&self, limit: Duration, what: &str, mut found: impl FnMut(&Self) -> Option<T>) -> T {
         let mut changed = self.world.changed.subscribe();
         let wait = async {
             loop {
@@ -233,7 +346,7 @@ impl LocalDiscord {
                 let _ = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
             }
         };
-        match tokio::time::timeout(LIMIT, wait).await {
+        match tokio::time::timeout(limit, wait).await {
             Ok(value) => value,
             Err(_) => panic!("waited in vain for {what}\n{}", self.story()),
         }
@@ -282,6 +395,11 @@ impl Faults<'_> {
     /// The next `times` requests with this method and this in their path suffer `fault`.
     pub fn next(&self, method: &'static str, path: &str, fault: Fault, times: usize) {
         self.world.with(|state| state.faults.push(faults::Rule { method, path: path.to_owned(), fault, left: times }));
+    }
+
+    /// How many requests are still to suffer.
+    pub fn waiting(&self) -> usize {
+        self.world.with(|state| state.faults.iter().map(|rule| rule.left).sum())
     }
 
     /// No more faults of requests.
@@ -344,6 +462,16 @@ impl Faults<'_> {
     /// All gateway connections vanish, without a word or with a reset.
     pub fn drop_gateway(&self, reset: bool) {
         self.control(|| if reset { Control::Reset } else { Control::Drop });
+    }
+
+    /// All gateway connections fall silent and stay open: nothing is said, read or acknowledged any more.
+    pub fn freeze_gateway(&self) {
+        self.control(|| Control::Freeze);
+    }
+
+    /// How often connections from now on are to send a heartbeat.
+    pub fn heartbeat(&self, interval: Duration) {
+        self.world.with(|state| state.gateway.heartbeat = interval);
     }
 
     /// Asks all connections to reconnect (op 7).

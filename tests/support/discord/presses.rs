@@ -8,6 +8,9 @@ use super::rest::Outcome;
 use super::state::State;
 use super::{LocalDiscord, rest};
 
+/// A label and a value.
+pub type Labelled = (String, String);
+
 impl LocalDiscord {
     /// Somebody presses the button with this label; returns the interaction's id.
     pub fn press(&self, message: u64, user: u64, label: &str) -> u64 {
@@ -31,7 +34,7 @@ impl LocalDiscord {
     }
 
     /// The menu with this id: labels and values of its options, and which one is set.
-    pub fn menu(&self, message: u64, id: &str) -> Option<(Vec<(String, String)>, Option<String>)> {
+    pub fn menu(&self, message: u64, id: &str) -> Option<(Vec<Labelled>, Option<String>)> {
         let components = self.world.with(|state| state.messages[&message].components.clone());
         let menu = parts(&components).find(|part| part["type"] == 3 && part["custom_id"] == id)?;
         let text = |value: &Value| value.as_str().expect("a text").to_owned();

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::faults::{self, Fault};
 use super::state::{
-    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OWNER, Request, State, TOKEN, Window, channel_json, guild_json, member_json, user_json,
+    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OTHER, OWNER, Request, State, TOKEN, Window, guild_json, member_json, user_json,
 };
-use super::{World, presses, schema};
+use super::{World, multipart, presses, schema};
 
 /// Discord waits so long for the acknowledgement of an interaction.
 const ACK: Duration = Duration::from_secs(3);
@@ -22,12 +22,25 @@ pub(super) type Outcome = (u16, Value);
 pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
     let path = uri.path().trim_start_matches("/api/v10").replace("%40", "@");
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let parsed: Option<Value> = if body.is_empty() { None } else { serde_json::from_slice(&body).ok() };
+    if path.starts_with("/attachments/") {
+        return kept(&world, &path, &headers);
+    }
+    let content_type = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (parsed, files) = match multipart::parse(content_type, &body) {
+        Some((payload, files)) => (Some(payload), files),
+        None if body.is_empty() => (None, Vec::new()),
+        None => (serde_json::from_slice::<Value>(&body).ok(), Vec::new()),
+    };
     let found = violations(&method, uri.path(), &segments, &headers, &body, parsed.as_ref());
     let (answer, extra, slow) = world.with(|state| {
         let fault = faults::take(&mut state.faults, method.as_str(), &path);
-        let call =
-            Call { method: method.as_str(), segments: &segments, query: uri.query().unwrap_or_default(), body: parsed.unwrap_or_default() };
+        let call = Call {
+            method: method.as_str(),
+            segments: &segments,
+            query: uri.query().unwrap_or_default(),
+            body: parsed.unwrap_or_default(),
+            files,
+        };
         let mut extra = Vec::new();
         if state.clock_ahead != 0 {
             let date = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(state.clock_ahead);
@@ -88,6 +101,7 @@ struct Call<'a> {
     segments: &'a [&'a str],
     query: &'a str,
     body: Value,
+    files: Vec<multipart::File>,
 }
 
 fn respond(answer: Option<Outcome>, extra: Vec<(&'static str, String)>) -> Response<Body> {
@@ -119,12 +133,14 @@ fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMa
     if !header("authorization").starts_with("Bot ") {
         found.push(format!("{method} {path} has no bot authorization"));
     }
-    if !raw.is_empty() && (body.is_none() || header("content-type") != "application/json") {
+    let typed = header("content-type") == "application/json" || header("content-type").starts_with("multipart/form-data; ");
+    if !raw.is_empty() && (body.is_none() || !typed) {
         found.push(format!("{method} {path} has a body that is not JSON or not said to be"));
     }
     found.extend(schema::faults(method.as_str(), segments, body));
     let Some(body) = body.filter(|body| body.is_object()) else { return found };
     let message = match segments {
+        ["channels", _, "messages", _, "threads"] => return found,
         ["channels", _, "messages", ..] | ["webhooks", ..] => body,
         ["interactions", ..] => &body["data"],
         _ => return found,
@@ -190,9 +206,10 @@ fn done(state: &mut State, call: &Call) -> Outcome {
     let text = call.body["content"].as_str().unwrap_or_default();
     match (call.method, call.segments) {
         ("GET", ["users", "@me"]) => (200, user_json(BOT)),
-        ("GET", ["applications", "@me"]) => {
-            (200, json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null, "flags": state.flags}))
-        }
+        ("GET", ["applications", "@me"]) => (
+            200,
+            json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null, "flags": state.flags | if state.reads { 1 << 19 } else { 0 }}),
+        ),
         ("GET", ["gateway"]) => (200, json!({"url": state_url(state)})),
         ("GET", ["gateway", "bot"]) => {
             let limit = json!({"total": 1000, "remaining": state.gateway.logins_left, "reset_after": 3_600_000, "max_concurrency": 1});
@@ -211,7 +228,7 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             state.commands = commands.clone();
             (200, commands)
         }
-        ("GET", ["channels", channel]) => match id(channel).and_then(|id| Some((id, channel_json(id)?))) {
+        ("GET", ["channels", channel]) => match id(channel).and_then(|id| Some((id, state.channel_json(id)?))) {
             Some((id, mut channel)) => {
                 if let Some(overwrites) = state.overwrites.get(&id) {
                     channel["permission_overwrites"] = overwrites.clone();
@@ -230,10 +247,17 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             state.typing.push((id(channel).unwrap_or(0), Instant::now()));
             (204, Value::Null)
         }
-        ("PUT", ["channels", _, "messages", message, "reactions", _, "@me"]) => {
+        ("PUT", ["channels", _, "messages", message, "reactions", emoji, "@me"]) => {
             state.marked.push(id(message).unwrap_or(0));
+            state.reactions.push((id(message).unwrap_or(0), decoded(emoji)));
             (204, Value::Null)
         }
+        ("DELETE", ["channels", _, "messages", message, "reactions", emoji, "@me"]) => {
+            let taken_back = (id(message).unwrap_or(0), decoded(emoji));
+            state.reactions.retain(|reaction| *reaction != taken_back);
+            (204, Value::Null)
+        }
+        ("POST", ["channels", channel, "messages", message, "threads"]) => open_thread(state, id(channel), id(message), call),
         ("GET", ["channels", channel, "messages"]) => {
             let asked = |name: &str| call.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
             let (after, limit) = (asked("after").unwrap_or(0), asked("limit").unwrap_or(50) as usize);
@@ -283,11 +307,11 @@ fn done(state: &mut State, call: &Call) -> Outcome {
 }
 
 fn post(state: &mut State, channel: u64, call: &Call) -> Outcome {
-    if channel_json(channel).is_none() {
+    if state.channel_json(channel).is_none() {
         return unknown_channel();
     }
     let text = call.body["content"].as_str().unwrap_or_default();
-    if text.trim().is_empty() {
+    if text.trim().is_empty() && call.files.is_empty() {
         return (400, json!({"code": 50006, "message": "Cannot send an empty message"}));
     }
     let nonce = (channel, call.body["nonce"].as_str().unwrap_or_default().to_owned());
@@ -298,6 +322,8 @@ fn post(state: &mut State, channel: u64, call: &Call) -> Outcome {
     let reply_to = call.body["message_reference"]["message_id"].as_str().and_then(id);
     let reply_to = reply_to.filter(|id| state.messages.get(id).is_some_and(|message| !message.deleted));
     let mut message = state.post(channel, BOT, text, reply_to);
+    message.files.clone_from(&call.files);
+    state.messages.insert(message.id, message.clone());
     if !call.body["components"].is_null() {
         message.components = call.body["components"].clone();
         state.messages.insert(message.id, message.clone());
@@ -367,6 +393,53 @@ fn interaction(state: &State, token: &str) -> Option<Interaction> {
     state.interactions.iter().find(|known| known.token == token && known.used.elapsed() < Duration::from_secs(15 * 60)).cloned()
 }
 
+/// Opens a thread on a message; it has the message's id.
+fn open_thread(state: &mut State, channel: Option<u64>, message: Option<u64>, call: &Call) -> Outcome {
+    let (Some(channel), Some(message)) = (channel, message) else { return unknown_channel() };
+    if ![CHANNEL, OTHER].contains(&channel) {
+        return (400, json!({"code": 50024, "message": "Cannot execute action on this channel type"}));
+    }
+    if state.messages.get(&message).is_none_or(|message| message.deleted || message.channel != channel) {
+        return unknown_message();
+    }
+    if state.threads.contains_key(&message) {
+        return (400, json!({"code": 160004, "message": "A thread has already been created for this message"}));
+    }
+    let name = call.body["name"].as_str().unwrap_or_default().to_owned();
+    state.threads.insert(message, (channel, name, BOT));
+    (201, state.channel_json(message).expect("just opened"))
+}
+
+/// A file that somebody sent.
+fn kept(world: &World, path: &str, headers: &HeaderMap) -> Response<Body> {
+    if headers.contains_key("authorization") {
+        world.with(|state| state.violations.push(format!("GET {path} of a file carries the bot's token")));
+    }
+    let found = world.with(|state| state.kept.get(path).cloned());
+    let Some((status, announced, bytes)) = found else { return respond(Some((404, Value::Null)), Vec::new()) };
+    let mut response = Response::builder().status(status);
+    if (300..400).contains(&status) {
+        response = response.header("location", "http://127.0.0.1:9/elsewhere");
+    }
+    // Without a length the body comes in pieces, and says only at its end how long it was.
+    let body = match announced {
+        Some(length) => {
+            response = response.header("content-length", length);
+            Body::from(bytes)
+        }
+        None => Body::from_stream(futures_util::stream::iter(
+            bytes.chunks(4_096).map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece))).collect::<Vec<_>>(),
+        )),
+    };
+    response.body(body).expect("a response")
+}
+
+/// `%E2%8F%B3` as it is meant.
+fn decoded(text: &str) -> String {
+    let bytes = text.split('%').skip(1).map(|hex| u8::from_str_radix(hex, 16).expect("two digits"));
+    String::from_utf8(bytes.collect()).expect("an emoji")
+}
+
 fn state_url(state: &State) -> String {
     state.gateway.url.clone()
 }
@@ -422,11 +495,11 @@ pub(super) fn interaction_json(state: &mut State, channel: u64, user: u64, kind:
     });
     let mut value = json!({
         "id": id.to_string(), "application_id": APPLICATION.to_string(), "type": kind, "token": token, "version": 1,
-        "channel_id": channel.to_string(), "channel": channel_json(channel), "locale": "en-US", "entitlements": [],
+        "channel_id": channel.to_string(), "channel": state.channel_json(channel), "locale": "en-US", "entitlements": [],
         "app_permissions": "2147483647", "authorizing_integration_owners": {}, "context": 0, "attachment_size_limit": 10_485_760,
         "data": data,
     });
-    if channel_json(channel).is_some_and(|found| found["guild_id"].is_string()) || channel == CHANNEL {
+    if state.channel_json(channel).is_some_and(|found| found["guild_id"].is_string()) || channel == CHANNEL {
         value["guild_id"] = json!(GUILD.to_string());
         value["guild_locale"] = json!("en-US");
         value["member"] = member_json(user);

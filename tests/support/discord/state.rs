@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::faults::Rule;
+use super::multipart::File;
 
 pub const TOKEN: &str = "MTAwMDAwMDAwMDAwMDAwMDAx.GlOcAl.loopback-token-for-the-local-discord0";
 pub const BOT: u64 = 100_000_000_000_000_001;
@@ -26,6 +27,15 @@ pub const BOB: u64 = 100_000_000_000_000_012;
 /// A role that Ann has.
 pub const ROLE: u64 = 100_000_000_000_000_011;
 
+/// The first of a hundred further channels.
+const ROOMS: u64 = 100_000_000_000_001_000;
+
+/// One of a hundred further channels.
+pub fn room(number: u64) -> u64 {
+    assert!(number < 100, "there are a hundred rooms");
+    ROOMS + number
+}
+
 /// A message.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -35,6 +45,10 @@ pub struct Message {
     pub content: String,
     pub reply_to: Option<u64>,
     pub webhook: bool,
+    /// Files the bot sent with it.
+    pub files: Vec<File>,
+    /// Files somebody sent with it.
+    pub attachments: Vec<Value>,
     pub ephemeral: bool,
     pub deleted: bool,
     /// Buttons and menus.
@@ -92,6 +106,8 @@ pub(super) enum Control {
     Drop,
     /// Vanish with a reset.
     Reset,
+    /// Stay, and do nothing.
+    Freeze,
 }
 
 pub(super) struct Window {
@@ -105,6 +121,7 @@ pub(super) struct Gateway {
     pub(super) sessions: Vec<Session>,
     pub(super) connections: Vec<mpsc::UnboundedSender<Control>>,
     pub(super) refuse: bool,
+    pub(super) refused: usize,
     pub(super) close_identify: Option<u16>,
     pub(super) logins_left: u64,
     pub(super) identified: usize,
@@ -119,6 +136,14 @@ pub(super) struct State {
     pub(super) typing: Vec<(u64, Instant)>,
     /// Messages with a reaction of the bot.
     pub(super) marked: Vec<u64>,
+    /// The bot's reactions, by message.
+    pub(super) reactions: Vec<(u64, String)>,
+    /// Threads that were opened: channel, name, who opened it.
+    pub(super) threads: BTreeMap<u64, (u64, String, u64)>,
+    /// Files to be fetched, by path; answered with a status, the length that is announced, and bytes.
+    pub(super) kept: HashMap<String, (u16, Option<u64>, Vec<u8>)>,
+    /// The application may read messages that do not name it.
+    pub(super) reads: bool,
     pub(super) commands: Value,
     pub(super) requests: Vec<Request>,
     pub(super) interactions: Vec<Interaction>,
@@ -148,6 +173,10 @@ impl State {
             nonces: HashMap::new(),
             typing: Vec::new(),
             marked: Vec::new(),
+            reactions: Vec::new(),
+            threads: BTreeMap::new(),
+            kept: HashMap::new(),
+            reads: false,
             commands: json!([]),
             requests: Vec::new(),
             interactions: Vec::new(),
@@ -168,6 +197,7 @@ impl State {
                 sessions: Vec::new(),
                 connections: Vec::new(),
                 refuse: false,
+                refused: 0,
                 close_identify: None,
                 logins_left: 1_000,
                 identified: 0,
@@ -192,6 +222,8 @@ impl State {
             content: content.to_owned(),
             reply_to,
             webhook: false,
+            files: Vec::new(),
+            attachments: Vec::new(),
             ephemeral: false,
             deleted: false,
             components: json!([]),
@@ -231,7 +263,8 @@ impl State {
             .map(user_json)
             .collect();
         // Without the privileged intent the bot reads only what is meant for it.
-        let readable = message.author == BOT
+        let readable = self.reads
+            || message.author == BOT
             || message.channel == DIRECT
             || mentions.iter().any(|user| user["id"].as_str() == Some(BOT.to_string().as_str()));
         let mut value = json!({
@@ -240,7 +273,7 @@ impl State {
             "timestamp": "2026-08-06T12:00:00.000000+00:00",
             "edited_timestamp": if message.edits.is_empty() { Value::Null } else { json!("2026-08-06T12:00:01.000000+00:00") },
             "tts": false, "mention_everyone": message.content.contains("@everyone"), "mentions": mentions, "mention_roles": [],
-            "attachments": [], "embeds": [], "pinned": false, "type": if message.reply_to.is_some() { 19 } else { 0 }, "components": message.components,
+            "attachments": message.attachments, "embeds": [], "pinned": false, "type": if message.reply_to.is_some() { 19 } else { 0 }, "components": message.components,
             "flags": if message.ephemeral { 64 } else { 0 },
         });
         if message.webhook {
@@ -284,7 +317,20 @@ pub(super) fn member_json(user: u64) -> Value {
     })
 }
 
-/// None: there is no such channel.
+impl State {
+    /// None: there is no such channel.
+    pub(super) fn channel_json(&self, id: u64) -> Option<Value> {
+        let Some((channel, name, owner)) = self.threads.get(&id) else { return channel_json(id) };
+        let mut thread = channel_json(THREAD)?;
+        thread["id"] = json!(id.to_string());
+        thread["name"] = json!(name);
+        thread["parent_id"] = json!(channel.to_string());
+        thread["owner_id"] = json!(owner.to_string());
+        Some(thread)
+    }
+}
+
+/// None: there is no such channel from the beginning.
 pub(super) fn channel_json(id: u64) -> Option<Value> {
     let guild = GUILD.to_string();
     Some(match id {
@@ -295,6 +341,10 @@ pub(super) fn channel_json(id: u64) -> Option<Value> {
         THREAD => json!({"id": id.to_string(), "type": 11, "guild_id": guild, "name": "a thread", "parent_id": CHANNEL.to_string(),
             "owner_id": ANN.to_string(), "message_count": 1, "member_count": 1, "flags": 0, "rate_limit_per_user": 0,
             "thread_metadata": {"archived": false, "auto_archive_duration": 1440, "archive_timestamp": "2026-01-01T00:00:00.000000+00:00", "locked": false}}),
+        ROOMS..=100_000_000_000_001_099 => {
+            json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": format!("room-{}", id - ROOMS), "position": 1,
+                "permission_overwrites": [], "parent_id": "77", "nsfw": false, "flags": 0})
+        }
         DIRECT => json!({"id": id.to_string(), "type": 1, "recipients": [user_json(ANN)], "flags": 0}),
         _ => return None,
     })

@@ -1,0 +1,102 @@
+//! Where a prompt stands in its line: shown while it waits, taken back when its turn begins.
+//!
+//! Quiet: a number as a reaction to a message, a small line in a command's own message.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tracing::debug;
+
+use super::api::Api;
+use super::interactions::Door;
+use super::rest::Patience;
+
+/// Not worth more.
+const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
+/// The numbers from 1 to 10, and one for more.
+const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
+
+/// What is being shown for a prompt that waits.
+pub(super) enum Sign {
+    /// A number on a message.
+    Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },
+    /// A line in a command's message.
+    Line(JoinHandle<()>),
+}
+
+/// Prompts whose turns have not begun, by message or interaction.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<HashMap<u64, Option<Sign>>>);
+
+impl Waiting {
+    /// A prompt is about to be offered: its turn may begin at any moment from now on.
+    pub(super) fn expect(&self, id: u64) {
+        self.lock().insert(id, None);
+    }
+
+    /// It does not wait.
+    pub(super) fn forget(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    /// Its turn begins; returns what is shown of its waiting.
+    pub(super) fn begun(&self, id: u64) -> Option<Sign> {
+        self.lock().remove(&id).flatten()
+    }
+
+    /// Shows how many come before a message, unless its turn has begun.
+    pub(super) fn number(&self, api: &Api, channel: u64, message: u64, ahead: usize) {
+        let mut waiting = self.lock();
+        let Some(sign) = waiting.get_mut(&message) else { return };
+        let emoji = NUMBERS[ahead.clamp(1, NUMBERS.len()) - 1];
+        let api = api.clone();
+        let shown = tokio::spawn(async move {
+            let shown = api.react(channel, message, emoji, PATIENCE).await;
+            if let Err(error) = &shown {
+                debug!(channel, %error, "cannot show where a message stands in its line; the permission Add Reactions lets me");
+            }
+            shown.is_ok()
+        });
+        *sign = Some(Sign::Number { channel, message, emoji, shown });
+    }
+
+    /// Says how many come before a command, unless its turn has begun.
+    pub(super) fn line(&self, api: &Api, application: u64, mut door: Door, ahead: usize) {
+        let mut waiting = self.lock();
+        let Some(sign) = waiting.get_mut(&door.interaction) else { return };
+        let api = api.clone();
+        *sign = Some(Sign::Line(tokio::spawn(async move {
+            if door.is_open().await {
+                let text = format!("-# ⏳ {ahead} before this one.");
+                if let Err(error) = api.edit_original(application, door.interaction, &door.token, &text, PATIENCE).await {
+                    debug!(interaction = door.interaction, %error, "cannot say where a command stands in its line");
+                }
+            }
+        })));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<Sign>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sign {
+    /// Takes it back. Returns once nothing of it can overwrite an answer any more.
+    pub(super) async fn take_back(self, api: &Api) {
+        match self {
+            Self::Number { channel, message, emoji, shown } => {
+                let api = api.clone();
+                tokio::spawn(async move {
+                    if shown.await.unwrap_or(false)
+                        && let Err(error) = api.unreact(channel, message, emoji, PATIENCE).await
+                    {
+                        debug!(channel, %error, "cannot take back where a message stood in its line");
+                    }
+                });
+            }
+            Self::Line(shown) => drop(shown.await),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Cron expressions: read by the `cron` crate, searched on the clock on the wall.
+
+use std::fmt;
+use std::str::FromStr;
+
+use cron::{Schedule, TimeUnitSpec};
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+
+use super::crontab;
+use super::wall::{self, Across, Wall};
+
+/// A cron expression: a standard crontab line of five fields or a word such as `@daily`, or the six or seven fields of
+/// the `cron` crate (seconds first, a year last, weekdays from 1 = Sunday).
+///
+/// Of a crontab line, a day counts when it is the day of the month *or* of the week, unless one of these fields begins
+/// with `*` (crontab(5)); with the crate's own form it must be both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    text: String,
+    /// Bits, by number.
+    seconds: u64,
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    /// From Sunday = 0.
+    weekdays: u64,
+    /// Ascending; the crate knows those from 1970 to 2100.
+    years: Vec<i16>,
+    /// The day of the month or of the week is enough.
+    either_day: bool,
+    across: Across,
+}
+
+impl Cron {
+    /// Returns the first time after an instant; none: it never comes (again).
+    ///
+    /// Where clocks are changed, what has fixed hours runs once, what comes every hour or every few hours (the field
+    /// begins with `*`) follows the clock; see [`Across`].
+    #[must_use]
+    pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        wall::next(zone, after, self.across, |moment| self.from(moment))
+    }
+
+    /// The first time at or after a moment of the wall clock. Looks at no more than every month up to 2100, so a day that
+    /// never comes is found out soon.
+    fn from(&self, moment: Wall) -> Option<Wall> {
+        let start = wall::civil(moment)?;
+        let first_year = self.years.partition_point(|year| *year < start.year());
+        for year in &self.years[first_year..] {
+            let first_month = if *year == start.year() { start.month() } else { 1 };
+            for month in bits_from(self.months, first_month.unsigned_abs().into()) {
+                let first = Date::new(*year, i8::try_from(month).ok()?, 1).ok()?;
+                let weekday = first.weekday().to_sunday_zero_offset();
+                let begins = if first == start.date().first_of_month() { start.day() } else { 1 };
+                for day in begins..=first.days_in_month() {
+                    if !self.is_day(day, (weekday + day - 1) % 7) {
+                        continue;
+                    }
+                    let date = Date::new(*year, first.month(), day).ok()?;
+                    let from = if date == start.date() { start } else { date.at(0, 0, 0, 0) };
+                    if let Some(found) = self.time_from(from) {
+                        return wall::wall(found);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn is_day(&self, day: i8, weekday: i8) -> bool {
+        let (day, weekday) = (self.days >> day & 1 == 1, self.weekdays >> weekday & 1 == 1);
+        if self.either_day { day || weekday } else { day && weekday }
+    }
+
+    /// The first time at or after one, on the same day.
+    fn time_from(&self, from: DateTime) -> Option<DateTime> {
+        let [hour, minute, second] = [from.hour(), from.minute(), from.second()].map(|part| u32::from(part.unsigned_abs()));
+        let time = |hour, minute, second| {
+            let [hour, minute, second] = [hour, minute, second].map(|part: u32| i8::try_from(part).unwrap_or(i8::MAX));
+            from.with().hour(hour).minute(minute).second(second).subsec_nanosecond(0).build().ok()
+        };
+        let first = |set| bits_from(set, 0).next();
+        if self.hours >> hour & 1 == 1 {
+            if self.minutes >> minute & 1 == 1
+                && let Some(second) = bits_from(self.seconds, second).next()
+            {
+                return time(hour, minute, second);
+            }
+            if let Some(minute) = bits_from(self.minutes, minute + 1).next() {
+                return time(hour, minute, first(self.seconds)?);
+            }
+        }
+        time(bits_from(self.hours, hour + 1).next()?, first(self.minutes)?, first(self.seconds)?)
+    }
+}
+
+/// The numbers of a set from one on, ascending.
+fn bits_from(set: u64, from: u32) -> impl Iterator<Item = u32> {
+    let mut rest = set & u64::MAX.checked_shl(from).unwrap_or(0);
+    std::iter::from_fn(move || {
+        let lowest = (rest != 0).then(|| rest.trailing_zeros())?;
+        rest &= rest - 1;
+        Some(lowest)
+    })
+}
+
+impl FromStr for Cron {
+    type Err = String;
+
+    /// Reads an expression.
+    ///
+    /// The error says in one line what is wrong with it, for the operator.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let written: Vec<&str> = crontab::word(&text).unwrap_or(&text).split(' ').collect();
+        let (fields, either_day) = match written[..] {
+            ["@reboot"] => return Err("`@reboot` is not a time; use the startup hook".to_owned()),
+            [minute, hour, day, month, weekday] => {
+                let any = |field: &str| field.starts_with(['*', '?']);
+                let weekdays = crontab::weekdays(weekday).map_err(|fault| format!("weekday: {fault}"))?;
+                let fields = [minute, hour, day, month].map(str::to_owned).into_iter().chain([weekdays]);
+                (std::iter::once("0".to_owned()).chain(fields).collect(), !any(day) && !any(weekday))
+            }
+            [_, _, _, _, _, _] | [_, _, _, _, _, _, _] => (written.iter().map(|field| (*field).to_owned()).collect::<Vec<_>>(), false),
+            _ => {
+                let count = written.iter().filter(|field| !field.is_empty()).count();
+                return Err(format!(
+                    "it has {count} fields; a crontab line has five (minute, hour, day, month, weekday), with seconds six, with a year seven"
+                ));
+            }
+        };
+        let schedule = Schedule::from_str(&fields.join(" ")).map_err(|_| fault(&fields))?;
+        let set = |ordinals: Vec<u32>| ordinals.into_iter().fold(0, |set: u64, ordinal| set | 1 << ordinal);
+        let hours = set(schedule.hours().iter().collect());
+        let hourly = fields[2].starts_with('*') || hours == (1 << 24) - 1;
+        Ok(Self {
+            seconds: set(schedule.seconds().iter().collect()),
+            minutes: set(schedule.minutes().iter().collect()),
+            hours,
+            days: set(schedule.days_of_month().iter().collect()),
+            months: set(schedule.months().iter().collect()),
+            weekdays: set(schedule.days_of_week().iter().map(|day| day - 1).collect()),
+            years: schedule.years().iter().filter_map(|year| i16::try_from(year).ok()).collect(),
+            either_day,
+            across: if hourly { Across::Each } else { Across::Once },
+            text,
+        })
+    }
+}
+
+/// Names the first field that cannot be read by itself.
+fn fault(fields: &[String]) -> String {
+    const NAMES: [(&str, &str); 7] = [
+        ("second", "0-59"),
+        ("minute", "0-59"),
+        ("hour", "0-23"),
+        ("day of the month", "1-31"),
+        ("month", "1-12 or `jan`-`dec`"),
+        ("weekday", "1-7 from Sunday on, or `sun`-`sat`"),
+        ("year", "1970-2100"),
+    ];
+    for (at, (field, (name, allowed))) in fields.iter().zip(NAMES).enumerate() {
+        let mut alone = ["*"; 7];
+        alone[at] = field;
+        if Schedule::from_str(&alone.join(" ")).is_err() {
+            return format!("{name} `{field}` cannot be read; allowed are {allowed}, `*`, ranges, steps and lists");
+        }
+    }
+    "it cannot be read".to_owned()
+}
+
+impl fmt::Display for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

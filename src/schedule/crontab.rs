@@ -1,0 +1,88 @@
+//! Standard crontab lines in the words of the `cron` crate.
+//!
+//! The crate wants seconds first and counts weekdays from Sunday = 1, where crontab(5) counts from Sunday = 0: a line
+//! that is handed over as it stands would run on another day.
+
+const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+
+/// Abbreviations of crontab(5); `@reboot` is none: that is what the startup hook is for.
+const WORDS: [(&str, &str); 7] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
+
+/// The five fields that a word such as `@daily` stands for.
+pub(super) fn word(text: &str) -> Option<&'static str> {
+    WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, fields)| *fields)
+}
+
+/// Returns the days of the week of a crontab field as the crate counts them.
+///
+/// # Errors
+/// What is wrong with the field.
+pub(super) fn weekdays(field: &str) -> Result<String, String> {
+    let mut wanted = [false; 7];
+    for part in field.split(',') {
+        let fault = || format!("`{part}` is no day of the week: `0` to `7` (both are Sunday) or names");
+        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        let step = step.map_or(Ok(1), str::parse).ok().filter(|step| (1..=7).contains(step)).ok_or_else(fault)?;
+        let (first, last) = match range.split_once('-') {
+            _ if range == "*" || range == "?" => (0, 6),
+            Some((first, last)) => {
+                let (first, last) = (day(first).ok_or_else(fault)?, day(last).ok_or_else(fault)?);
+                // The week may end with Sunday.
+                (first, if last == 0 && first > 0 { 7 } else { last })
+            }
+            None => {
+                let first = day(range).ok_or_else(fault)?;
+                (first, if part.contains('/') { 6.max(first) } else { first })
+            }
+        };
+        if first > last {
+            return Err(format!("`{part}` ends before it begins"));
+        }
+        (first..=last).step_by(step).for_each(|day| wanted[day % 7] = true);
+    }
+    let wanted = (1..).zip(wanted).filter(|(_, wanted)| *wanted).map(|(day, _): (u8, bool)| day.to_string());
+    Ok(wanted.collect::<Vec<_>>().join(","))
+}
+
+/// `0` to `7`, or a name of at least three letters.
+fn day(text: &str) -> Option<usize> {
+    if let Ok(number) = text.parse() {
+        return Some(number).filter(|number| *number <= 7);
+    }
+    let text = text.to_lowercase();
+    DAYS.iter().position(|name| text.len() >= 3 && name.starts_with(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weekdays_are_counted_from_sunday_as_zero_and_handed_over_from_one() {
+        for (field, days) in [
+            ("0", "1"),
+            ("7", "1"),
+            ("1-5", "2,3,4,5,6"),
+            ("5-7", "1,6,7"),
+            ("fri-sun", "1,6,7"),
+            ("MON,Thursday", "2,5"),
+            ("*/2", "1,3,5,7"),
+            ("1/2", "2,4,6"),
+            ("0-7", "1,2,3,4,5,6,7"),
+            ("*", "1,2,3,4,5,6,7"),
+        ] {
+            assert_eq!(weekdays(field).as_deref(), Ok(days), "{field}");
+        }
+        for bad in ["8", "mo", "5-1", "1-", "", "1,,2", "*/0", "*/8", "5L", "1#2", "-1"] {
+            weekdays(bad).expect_err(bad);
+        }
+    }
+}

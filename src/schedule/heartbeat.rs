@@ -1,0 +1,123 @@
+//! Heartbeats: something that comes round at an interval, anchored to the clock on the wall.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::wall::{self, Across, Wall};
+
+/// The shortest interval, seconds.
+pub const MINIMUM: u32 = 60;
+const HOUR: i64 = 3_600;
+const DAY: i64 = 86_400;
+
+/// Ticks at the multiples of an interval, counted on the wall from midnight of 1 January 1970, or from the beginning of
+/// the active hours on that day. An interval that divides a day thus ticks at the same times every day, also after a
+/// restart, and one of at least a day begins with the active hours.
+///
+/// Where clocks are changed, intervals of up to an hour follow the clock, longer ones run once; see [`Across`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    interval: u32,
+    active: Option<ActiveHours>,
+}
+
+impl Heartbeat {
+    /// Makes one of an interval in seconds.
+    ///
+    /// # Errors
+    /// Less than [`MINIMUM`] or more than a year, in words for the operator.
+    pub fn new(interval: u32, active: Option<ActiveHours>) -> Result<Self, String> {
+        if interval < MINIMUM {
+            return Err(format!("an interval of {interval} seconds is too short: the minimum is {MINIMUM} seconds"));
+        }
+        if i64::from(interval) > 366 * DAY {
+            return Err(format!("an interval of {interval} seconds is longer than a year"));
+        }
+        Ok(Self { interval, active })
+    }
+
+    /// Returns the first tick after an instant. None: it falls into its active hours in no year to come.
+    #[must_use]
+    pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let across = if i64::from(self.interval) <= HOUR { Across::Each } else { Across::Once };
+        wall::next(zone, after, across, |moment| self.from(moment))
+    }
+
+    fn from(&self, moment: Wall) -> Option<Wall> {
+        let interval = i64::from(self.interval);
+        let begins = self.active.map_or(0, |active| active.begins);
+        let first = |moment: Wall| begins + (moment - begins + interval - 1).div_euclid(interval) * interval;
+        let mut tick = first(moment);
+        // Every step goes to another day's active hours. The times of day come round after at most DAY days.
+        for _ in 0..=DAY {
+            match self.active.and_then(|active| active.until(tick)) {
+                None => return Some(tick),
+                Some(wait) => tick = first(tick + wait),
+            }
+        }
+        None
+    }
+}
+
+impl fmt::Display for Heartbeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "every {} s", self.interval)?;
+        self.active.map_or(Ok(()), |active| write!(f, " {active}"))
+    }
+}
+
+/// A part of the day; it may go over midnight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveHours {
+    /// Seconds after midnight.
+    begins: i64,
+    /// Not included; up to a day.
+    ends: i64,
+}
+
+impl ActiveHours {
+    /// Seconds until they begin; none while they last.
+    fn until(self, moment: Wall) -> Option<i64> {
+        let time = moment.rem_euclid(DAY);
+        let inside =
+            if self.begins < self.ends { (self.begins..self.ends).contains(&time) } else { time >= self.begins || time < self.ends };
+        (!inside).then(|| (self.begins - time).rem_euclid(DAY))
+    }
+}
+
+impl FromStr for ActiveHours {
+    type Err = String;
+
+    /// Reads `08:00-22:00`, also with other dashes, `to`, and hours alone.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || format!("{text:?} are no active hours, such as `08:00-22:00`");
+        let plain = text.replace(['–', '—'], "-").replace(" to ", "-");
+        let (begins, ends) = plain.split_once('-').ok_or_else(fault)?;
+        let (begins, ends) = (time(begins).ok_or_else(fault)?, time(ends).ok_or_else(fault)?);
+        if begins == DAY {
+            return Err(fault());
+        }
+        if begins == ends {
+            return Err(format!("the active hours {text:?} end when they begin; leave them out for the whole day"));
+        }
+        Ok(Self { begins, ends })
+    }
+}
+
+impl fmt::Display for ActiveHours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clock = |time: i64| format!("{:02}:{:02}", time / HOUR, time % HOUR / 60);
+        write!(f, "{}-{}", clock(self.begins), clock(self.ends))
+    }
+}
+
+/// `HH:MM` or `HH`, up to `24:00`.
+fn time(text: &str) -> Option<i64> {
+    let (hours, minutes) = text.trim().split_once(':').unwrap_or((text.trim(), "0"));
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let time = hours * HOUR + minutes * 60;
+    ((0..=24).contains(&hours) && (0..60).contains(&minutes) && time <= DAY).then_some(time)
+}

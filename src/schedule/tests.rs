@@ -1,0 +1,48 @@
+//! Clocks that are put forward and back, and what is due then.
+
+mod clocks;
+mod expressions;
+mod timetable;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::{Cron, Heartbeat, Rhythm};
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn zone(name: &str) -> TimeZone {
+    TimeZone::get(name).unwrap()
+}
+
+fn cron(text: &str) -> Rhythm {
+    Rhythm::Cron(text.parse::<Cron>().unwrap_or_else(|fault| panic!("{text}: {fault}")))
+}
+
+fn every(seconds: u32, active: Option<&str>) -> Rhythm {
+    Rhythm::Heartbeat(Heartbeat::new(seconds, active.map(|hours| hours.parse().unwrap())).unwrap())
+}
+
+/// The ticks after `from`, up to and including `to`, as the clocks of the zone show them.
+fn ticks(rhythm: &Rhythm, name: &str, from: &str, to: &str) -> Vec<String> {
+    let (zone, mut now, to) = (zone(name), at(from), at(to));
+    let mut found = Vec::new();
+    while let Some(next) = rhythm.next(now, &zone).filter(|next| *next <= to) {
+        assert!(next > now, "{next} does not come after {now}");
+        found.push(next.to_zoned(zone.clone()).strftime("%m-%d %H:%M%:z").to_string());
+        now = next;
+    }
+    found
+}
+
+#[test]
+fn an_answer_that_says_nothing_is_known() {
+    for nothing in ["", " \n", "HEARTBEAT_OK", "`HEARTBEAT_OK`\n", "**heartbeat_ok**.", "HEARTBEAT OK"] {
+        assert!(super::says_nothing(nothing), "{nothing:?}");
+    }
+    for something in ["HEARTBEAT_OK, but the disk is full", "OK", "Nothing."] {
+        assert!(!super::says_nothing(something), "{something:?}");
+    }
+}

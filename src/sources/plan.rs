@@ -1,0 +1,79 @@
+//! From the operator's files to what comes round.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::event::{EventKind, Lane, NewEvent, Origin};
+use crate::schedule::{Missed, Planned, Rhythm};
+use crate::workspace::{CronJobs, Heartbeats};
+
+/// What comes round, and what is asked of an agent then.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// When.
+    pub planned: Vec<Planned>,
+    /// What is wrong with the files, one line each.
+    pub warnings: Vec<String>,
+    tasks: BTreeMap<Lane, Task>,
+}
+
+#[derive(Debug)]
+struct Task {
+    kind: EventKind,
+    instruction: String,
+    channel: Option<u64>,
+}
+
+/// Makes a plan. `zone` is that of entries without one; `placed` says that answers without a channel have a place.
+#[must_use]
+pub fn plan(heartbeats: Option<&Heartbeats>, jobs: &CronJobs, zone: &TimeZone, placed: bool, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    plan.warnings.extend(heartbeats.into_iter().flat_map(|heartbeats| &heartbeats.warnings).chain(&jobs.warnings).cloned());
+    for check in heartbeats.into_iter().flat_map(|heartbeats| &heartbeats.checks) {
+        let planned = Planned {
+            lane: Lane::Heartbeat(check.name.clone()),
+            rhythm: Rhythm::Heartbeat(check.heartbeat.clone()),
+            zone: check.zone.clone().unwrap_or_else(|| zone.clone()),
+            missed: Missed::Skip,
+        };
+        let task = Task { kind: EventKind::Heartbeat, instruction: check.instruction.clone(), channel: check.channel };
+        plan.add(planned, task, &format!("heartbeat.md line {}: heartbeat {:?}", check.line, check.name), placed, now);
+    }
+    for job in &jobs.jobs {
+        let planned = Planned {
+            lane: Lane::Cron(job.name.clone()),
+            rhythm: Rhythm::Cron(job.expression.clone()),
+            zone: job.zone.clone().unwrap_or_else(|| zone.clone()),
+            missed: job.missed,
+        };
+        let task = Task { kind: EventKind::Cron, instruction: job.instruction.clone(), channel: job.channel };
+        plan.add(planned, task, &format!("agents.md line {}: cron job {:?}", job.line, job.name), placed, now);
+    }
+    plan
+}
+
+impl Plan {
+    fn add(&mut self, planned: Planned, task: Task, what: &str, placed: bool, now: Timestamp) {
+        if planned.rhythm.next(now, &planned.zone).is_none() {
+            self.warnings.push(format!("{what} is left out: `{}` never comes", planned.rhythm));
+            return;
+        }
+        if task.channel.is_none() && !placed {
+            self.warnings
+                .push(format!("{what} has no `channel`, and OUTPUT_CHANNEL_ID is not set: its answers are only in the recordings"));
+        }
+        self.tasks.insert(planned.lane.clone(), task);
+        self.planned.push(planned);
+    }
+
+    /// The event of a tick; none: the lane is not in the plan.
+    #[must_use]
+    pub fn event(&self, lane: &Lane, tick: Timestamp) -> Option<NewEvent> {
+        let Task { kind, instruction, channel } = self.tasks.get(lane)?;
+        let mut event = NewEvent::new(*kind, lane.clone(), Origin::Internal { channel: *channel }, instruction.as_str());
+        event.key = Some(format!("{lane}:{tick}"));
+        Some(event)
+    }
+}

@@ -1,0 +1,198 @@
+//! Heartbeats and cron jobs: one task that looks at the clock and at the operator's files.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::plan::{Plan, plan};
+use crate::dispatch::{Dispatcher, Refusal};
+use crate::event::{EventKind, Lane};
+use crate::figures;
+use crate::schedule::{Due, Planned, Timetable};
+use crate::workspace::{CronJobs, Heartbeats, Through, Workspace};
+
+/// The longest sleep: files are looked at, and a clock that was put forward is noticed, at least this often.
+const LOOK: SignedDuration = SignedDuration::from_secs(5);
+/// Time for what is being submitted when the end comes.
+const LAST: Duration = Duration::from_secs(5);
+
+/// What comes round, from the files to the dispatcher. Has no clock: whoever calls [`Schedules::step`] passes the time in.
+pub struct Schedules {
+    dispatcher: Dispatcher,
+    workspace: Workspace,
+    /// Of entries that name none.
+    zone: TimeZone,
+    /// Whether answers without a channel have a place.
+    placed: bool,
+    timetable: Timetable,
+    plan: Plan,
+    /// What the plan was made of.
+    files: Option<(Option<Arc<Heartbeats>>, Arc<CronJobs>)>,
+    saved: BTreeMap<Lane, Through>,
+}
+
+/// The task; see [`Schedules::run`].
+pub struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Ends it: nothing is submitted any more when this returns, after at most five seconds.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        if tokio::time::timeout(LAST, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+}
+
+impl Schedules {
+    /// Makes them of what is noted as done; the files are read by the first step.
+    pub async fn new(dispatcher: Dispatcher, workspace: Workspace, zone: TimeZone, output_channel: Option<u64>) -> Self {
+        let saved = workspace.schedule_notes().read().await;
+        let (timetable, plan) = (Timetable::default(), Plan::default());
+        Self { dispatcher, workspace, zone, placed: output_channel.is_some(), timetable, plan, files: None, saved }
+    }
+
+    /// Runs them by the clock until they are stopped.
+    #[must_use]
+    pub fn run(mut self) -> Running {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            while !stopped.is_cancelled() {
+                let began = Instant::now();
+                let rest = self.step(Timestamp::now()).await.saturating_sub(began.elapsed());
+                tokio::select! {
+                    () = stopped.cancelled() => return,
+                    () = tokio::time::sleep(rest) => {}
+                }
+            }
+        });
+        Running { stop, task }
+    }
+
+    /// Reads the files if they changed, submits what is due, and notes it as done once it is safe. Returns for how long
+    /// nothing need be looked at.
+    pub async fn step(&mut self, now: Timestamp) -> Duration {
+        self.read(now).await;
+        let advance = self.timetable.advance(now);
+        for lane in advance.afresh {
+            tracing::warn!(%lane, "the clock was put back by more than a day: this schedule begins afresh");
+        }
+        for passed in advance.passed {
+            let runs = advance.due.iter().any(|due| due.lane == passed.lane);
+            figures::schedule_skipped(kind_of(&passed.lane), "missed", passed.ticks);
+            if runs {
+                tracing::info!(lane = %passed.lane, ticks = passed.ticks, "ticks were missed; the last one runs once");
+            } else {
+                tracing::warn!(lane = %passed.lane, ticks = passed.ticks, reason = "missed", "skipped: they are over");
+            }
+        }
+        let mut taken = Vec::new();
+        for due in advance.due {
+            if self.dispatcher.is_busy(&due.lane) {
+                tracing::info!(lane = %due.lane, tick = %due.tick, reason = "busy", "skipped: the one before still runs or waits");
+                figures::schedule_skipped(kind_of(&due.lane), "busy", 1);
+                continue;
+            }
+            let Some(event) = self.plan.event(&due.lane, due.tick) else { continue };
+            match self.dispatcher.submit(event) {
+                Ok(accepted) => taken.push((due, accepted)),
+                Err(refusal) => self.refused(&due, &refusal, now),
+            }
+        }
+        // All at once: what makes them safe need be waited for only once.
+        for (due, accepted) in taken {
+            match accepted.safe().await {
+                Ok(event) => {
+                    tracing::info!(lane = %due.lane, tick = %due.tick, event, "fired");
+                    figures::schedule_fired(kind_of(&due.lane));
+                }
+                Err(refusal) => self.refused(&due, &refusal, now),
+            }
+        }
+        self.save().await;
+        let rest = self.timetable.wake().map_or(LOOK, |wake| wake.duration_since(now));
+        rest.clamp(SignedDuration::ZERO, LOOK).unsigned_abs()
+    }
+
+    /// A cron job is tried again while it may be made up for; a heartbeat comes round anyway.
+    fn refused(&mut self, due: &Due, refusal: &Refusal, now: Timestamp) {
+        if *refusal == Refusal::Known {
+            // It was taken before a restart, and only not noted any more.
+            tracing::debug!(lane = %due.lane, tick = %due.tick, "this tick was taken before");
+            return;
+        }
+        let passing = matches!(refusal, Refusal::Busy { .. } | Refusal::Full { .. } | Refusal::ShuttingDown | Refusal::NotSaved);
+        let again = passing && matches!(due.lane, Lane::Cron(_));
+        if again {
+            tracing::warn!(lane = %due.lane, tick = %due.tick, "not taken, to be tried again: {refusal}");
+            self.timetable.put_back(due, now);
+        } else {
+            tracing::warn!(lane = %due.lane, tick = %due.tick, reason = "refused", "skipped: {refusal}");
+            figures::schedule_skipped(kind_of(&due.lane), "refused", 1);
+        }
+    }
+
+    /// Makes a plan of the files, if they are not those of the present one.
+    async fn read(&mut self, now: Timestamp) {
+        let (heartbeats, jobs) = (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        if let Some((old_heartbeats, old_jobs)) = &self.files {
+            let same = match (old_heartbeats, &heartbeats) {
+                (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+                (None, None) => true,
+                _ => false,
+            };
+            if same && Arc::ptr_eq(old_jobs, &jobs) {
+                return;
+            }
+        }
+        if heartbeats.is_none() {
+            tracing::info!("there is no heartbeat.md: no heartbeats");
+        }
+        let old: BTreeMap<Lane, String> = self.timetable.through().map(|(planned, _)| (planned.lane.clone(), planned.words())).collect();
+        self.plan = plan(heartbeats.as_deref(), &jobs, &self.zone, self.placed, now);
+        for warning in &self.plan.warnings {
+            tracing::warn!("{warning}");
+        }
+        let saved = &self.saved;
+        let known =
+            |planned: &Planned| saved.get(&planned.lane).filter(|noted| noted.schedule == planned.words()).map(|noted| noted.through);
+        self.timetable.replace(self.plan.planned.clone(), known, now);
+        let new = |kind| self.plan.planned.iter().filter(|planned| kind_of(&planned.lane) == kind).count();
+        tracing::info!(heartbeats = new(EventKind::Heartbeat), cron_jobs = new(EventKind::Cron), "schedules loaded");
+        for planned in &self.plan.planned {
+            if old.get(&planned.lane) != Some(&planned.words()) {
+                let next = self.timetable.next(&planned.lane).map(|next| next.to_zoned(planned.zone.clone()).to_string());
+                tracing::info!(lane = %planned.lane, schedule = planned.words(), next, "scheduled");
+            }
+        }
+        self.files = Some((heartbeats, jobs));
+    }
+
+    /// Notes how far everything was looked after.
+    async fn save(&mut self) {
+        let noted = |lane: &Lane, through| self.saved.get(lane).is_some_and(|noted| noted.through == through);
+        if self.saved.len() == self.plan.planned.len() && self.timetable.through().all(|(planned, through)| noted(&planned.lane, through)) {
+            return;
+        }
+        let through = self.timetable.through();
+        let all: BTreeMap<Lane, Through> =
+            through.map(|(planned, through)| (planned.lane.clone(), Through { schedule: planned.words(), through })).collect();
+        match self.workspace.schedule_notes().save(all.clone()).await {
+            Ok(()) => self.saved = all,
+            Err(error) => tracing::warn!(%error, "cannot save state/schedules.md; after a restart a cron job may run again"),
+        }
+    }
+}
+
+fn kind_of(lane: &Lane) -> EventKind {
+    if matches!(lane, Lane::Heartbeat(_)) { EventKind::Heartbeat } else { EventKind::Cron }
+}

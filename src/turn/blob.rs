@@ -1,0 +1,26 @@
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+/// The bytes of a file that came with a turn. A guest knows them only by their key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// Unique among all turns of a link.
+    pub key: u32,
+    /// The whole file.
+    pub bytes: Arc<[u8]>,
+}
+
+impl Blob {
+    /// Returns the SHA-256 of the bytes, in hexadecimal digits.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        Sha256::digest(&self.bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl std::fmt::Debug for Blob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Blob({}, {} bytes)", self.key, self.bytes.len())
+    }
+}

@@ -1,0 +1,73 @@
+//! A thread has a session of its own, and its channel's settings where it has none.
+
+use std::sync::{Arc, Mutex};
+
+use aetheel::agent::{Command, Exit, Input, Safety, StartTurn};
+use aetheel::dispatch::Setting;
+use aetheel::event::{Lane, NewEvent};
+
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain};
+
+const CHANNEL: u64 = 7;
+const THREAD: u64 = 70;
+
+type Starts = Arc<Mutex<Vec<StartTurn>>>;
+
+/// The usual guest, taking notes of what it was told.
+fn noting(starts: &Starts) -> Understanding {
+    let (starts, plain) = (Arc::clone(starts), plain());
+    Arc::new(move |state, input| {
+        if let Input::Command(Command::StartTurn(start)) = input {
+            starts.lock().unwrap().push(start.clone());
+        }
+        plain(state, input)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_own_session() {
+    let starts = Starts::default();
+    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+        let session = format!("session s-{}", agent.prompt.replace(' ', "-"));
+        agent.say(&[&session, "text ok", "done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let desk = Desk::new(launcher, Wishes { understanding: noting(&starts), feature: Some("model"), ..Wishes::default() }).await;
+    std::fs::write(desk.folder.path().join("config/channels.md"), format!("## channel {CHANNEL}\n- model: `big`\n- safety: default\n"))
+        .unwrap();
+    let mut asked = 0;
+    let mut ask = async |event: NewEvent| {
+        asked += 1;
+        desk.dispatcher.submit(event).unwrap();
+        desk.collected.answers(asked).await;
+        desk.dispatcher.idle().await;
+        let start = starts.lock().unwrap().last().cloned().unwrap();
+        (start.settings.model, start.settings.safety, start.native_id)
+    };
+    let in_thread = |prompt: &str| NewEvent { parent: Some(CHANNEL), ..message(THREAD, prompt) };
+    let lane = Lane::Channel(THREAD);
+    assert!(!desk.dispatcher.knows(&lane).await);
+    assert_eq!(ask(message(CHANNEL, "one")).await, (Some("big".to_owned()), Safety::Default, None));
+    assert_eq!(ask(in_thread("two")).await, (Some("big".to_owned()), Safety::Default, None), "its channel's settings, a new session");
+    assert!(desk.dispatcher.knows(&lane).await);
+    desk.dispatcher.choose(&Lane::Channel(CHANNEL), Setting::Model, Some("chosen")).await.unwrap();
+    assert_eq!(ask(in_thread("three")).await, (Some("chosen".to_owned()), Safety::Default, Some("s-two".to_owned())));
+    let refused = desk.dispatcher.choose(&lane, Setting::Safety, Some("edit")).await;
+    assert!(refused.is_err_and(|why| why.contains("does not allow")), "the channel's ceiling");
+    desk.dispatcher.choose(&lane, Setting::Model, Some("own")).await.unwrap();
+    assert_eq!(ask(in_thread("four")).await.0.as_deref(), Some("own"));
+    assert_eq!(ask(message(CHANNEL, "five")).await, (Some("chosen".to_owned()), Safety::Default, Some("s-one".to_owned())));
+    assert!(desk.dispatcher.choose(&lane, Setting::Model, Some("default")).await.unwrap().contains("chosen"), "the channel's again");
+    assert_eq!(ask(message(8, "six")).await.0, None, "of other channels nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_in_a_thread_sees_its_channels_settings_once_the_thread_is_known_as_one() {
+    let launcher = ScriptedLauncher::new(|agent: Agent| agent.exit(Exit::Code(0), ""));
+    let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
+    std::fs::write(desk.folder.path().join("config/channels.md"), format!("## channel {CHANNEL}\n- model: `big`\n")).unwrap();
+    let shown = async || desk.dispatcher.choose(&Lane::Channel(THREAD), Setting::Model, None).await.unwrap();
+    assert!(shown().await.starts_with("model is the agent's default;"));
+    desk.dispatcher.learn(THREAD, CHANNEL);
+    assert!(shown().await.starts_with("model is big;"));
+}

@@ -1,0 +1,39 @@
+//! The program over TLS: under an authority that it was told of, and under one that it was not.
+
+use rustix::process::Signal;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
+
+#[tokio::test]
+async fn a_conversation_goes_the_same_way_over_tls() {
+    let local = LocalDiscord::start_with_tls().await;
+    let installation = installed(&local);
+    let mut bot = serving(&installation).await;
+    let question = local.mention(CHANNEL, ANN, "slow 2");
+    let answer = local.wait_for_message(CHANNEL, |text| text == "Second 1. Second 2. There.").await;
+    assert_eq!(answer.reply_to, Some(question));
+    assert!(!answer.edits.is_empty(), "it was streamed");
+    let asked = local.slash(OTHER, ANN, "ask", Some("hello"));
+    local.wait_for_message(OTHER, |text| text == "You said: hello\n\nThis is message 1 of our conversation.").await;
+    assert!(local.interaction(asked).acknowledged.is_some());
+    bot.signal(Signal::TERM);
+    let ended = bot.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(local.closed_with(), [Some(1000)], "it said goodbye");
+}
+
+#[tokio::test]
+async fn a_certificate_nobody_vouches_for_is_78_with_its_cause_and_what_to_do() {
+    let (local, other) = (LocalDiscord::start_with_tls().await, LocalDiscord::start_with_tls().await);
+    let others = other.authority().expect("it speaks TLS").display().to_string();
+    // The system's authorities, another one, and a file that is not there.
+    for trusted in ["", &others, "/nonexistent/authority.pem"] {
+        let ended = installed(&local).with("SSL_CERT_FILE", trusted).run(&["run"], "").await;
+        assert_eq!(ended.code, 78, "{trusted:?}: {}", ended.stderr);
+        for part in [local.url(), "invalid peer certificate: ", "hint: ", "`SSL_CERT_FILE`"] {
+            assert!(ended.stderr.contains(part), "{trusted:?}: {part:?} is missing in\n{}", ended.stderr);
+        }
+    }
+    assert!(local.requests().is_empty(), "the token was sent to somebody who could be anybody");
+}

@@ -1,0 +1,80 @@
+//! One test for every numbered requirement of the gateway, in the words of people who use it: the real program against
+//! the local Discord. `docs/requirements.md` is the table of all of it, and `document` compares it with what is there.
+
+mod bot;
+mod document;
+mod files;
+mod proactive;
+mod turns;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use crate::gateway::serving;
+use crate::support::discord::LocalDiscord;
+use crate::support::program::{Installation, built};
+
+/// Speaks as Claude Code 2.1.197 does, and notes how it was called.
+const CLAUDE: &str = r#"#!/bin/sh
+if [ "$1" = --version ]; then echo '2.1.197 (Claude Code)'; exit; fi
+for word in "$@"; do
+  case "$before" in
+    --session-id | --resume) session=$word ;;
+    --append-system-prompt-file) system=$word ;;
+  esac
+  before=$word
+done
+{ echo "called: $*"; echo "prompt: $(cat)"; cat "$system"; } >> "$HOME/calls-$session"
+echo "called: $*" >> "$HOME/calls"
+cat << END
+{"type":"system","subtype":"init","session_id":"$session","model":"claude-opus-4-8","tools":[],"claude_code_version":"2.1.197"}
+{"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"text","text":"Claude was here."}]},"session_id":"$session"}
+{"type":"result","subtype":"success","is_error":false,"result":"Claude was here.","session_id":"$session","num_turns":1}
+END
+"#;
+
+/// What that says to everything.
+const CLAUDE_SAYS: &str = "Claude was here.";
+
+/// An installation in which one person may ask as much as they like.
+fn installed(local: &LocalDiscord) -> Installation {
+    crate::gateway::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
+}
+
+/// An installation in which claude answers: the real backend, and [`CLAUDE`] in place of the program.
+fn with_claude(local: &LocalDiscord) -> Installation {
+    let installation = installed(local);
+    fs::write(installation.backend("claude"), built("claude")).unwrap();
+    let (folder, path) = (installation.path("bin"), installation.path("bin/claude"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(&path, CLAUDE).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let places = format!("{}:/usr/bin:/bin", folder.display());
+    // Claude Code does not skip permissions for root outside of sandboxes.
+    let set = [("AGENT_BACKEND", "claude"), ("BACKEND_RUN", "one-shot"), ("ANTHROPIC_API_KEY", "sk-ant-of-a-test"), ("IS_SANDBOX", "1")];
+    set.into_iter().fold(installation.with("PATH", &places), |installation, (name, value)| installation.with(name, value))
+}
+
+/// How claude was called so far, one line a call.
+fn calls(installation: &Installation) -> Vec<String> {
+    let text = fs::read_to_string(installation.path("home/calls")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The word behind a flag of a call.
+fn behind<'a>(call: &'a str, flag: &str) -> Option<&'a str> {
+    call.split(' ').skip_while(|word| *word != flag).nth(1)
+}
+
+/// What the demo agent says to the `number`th prompt of a conversation.
+fn repeated(said: &str, number: usize) -> String {
+    format!("You said: {said}\n\nThis is message {number} of our conversation.")
+}
+
+/// A Discord that takes many messages of the bot.
+async fn discord() -> LocalDiscord {
+    let local = LocalDiscord::start().await;
+    local.faults().limit("POST messages", 50, Duration::from_secs(1));
+    local
+}

@@ -1,0 +1,233 @@
+//! The operator's files: who the agent is, what it knows of people, what it remembers, and what is kept over a restart.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::{discord, installed, repeated, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
+use crate::support::program::{Installation, Program};
+
+/// The files, and the sections they become, in their order.
+const FILES: [(&str, &str); 6] = [
+    ("identity.md", "Identity"),
+    ("soul.md", "Soul"),
+    ("agents.md", "Agents"),
+    ("user.md", "User"),
+    ("memory.md", "Long-Term Memory"),
+    ("tools.md", "Tool Configuration"),
+];
+
+fn write(installation: &Installation, file: &str, text: &str) {
+    fs::write(installation.path("config").join(file), text).unwrap();
+}
+
+/// Takes a file away, if it is there: the start makes some.
+fn remove(installation: &Installation, file: &str) {
+    let _ = fs::remove_file(installation.path("config").join(file));
+}
+
+/// The system prompt that the agent has, as it tells it in a channel.
+async fn system_prompt(local: &LocalDiscord, channel: u64) -> String {
+    let before = local.texts(channel).len();
+    local.mention(channel, ANN, "system");
+    // What waits behind it is answered when all of it was told.
+    local.mention(channel, ANN, "enough");
+    let told = |local: &LocalDiscord| {
+        let texts = local.texts(channel);
+        (texts.len() > before + 1 && texts.last().is_some_and(|text| text.starts_with("You said: enough\n") && text.ends_with('.')))
+            .then_some(texts)
+    };
+    let texts = local.wait_for("the system prompt", told).await;
+    texts[before..texts.len() - 1].join("\n\n")
+}
+
+fn sections(prompt: &str) -> Vec<&str> {
+    prompt.lines().filter_map(|line| line.strip_prefix("## ")).collect()
+}
+
+/// A program that serves with all six files, each of which says its own name.
+async fn with_all_files(local: &LocalDiscord) -> (Installation, Program) {
+    let installation = installed(local);
+    for (file, _) in FILES {
+        write(&installation, file, &format!("This is {file} at first.\n"));
+    }
+    let bot = serving(&installation).await;
+    (installation, bot)
+}
+
+#[tokio::test]
+async fn requirement_12_every_event_runs_with_the_files_as_they_are() {
+    let local = discord().await;
+    let (installation, bot) = with_all_files(&local).await;
+    let first = system_prompt(&local, CHANNEL).await;
+    for (file, _) in FILES {
+        assert!(first.contains(&format!("This is {file} at first.")), "12.1: {file} in {first}");
+        write(&installation, file, &format!("This is {file} later.\n"));
+    }
+    assert_eq!(sections(&first), FILES.map(|(_, section)| section), "12.2: all, with headers, in the order of 22.2");
+    let later = system_prompt(&local, CHANNEL).await;
+    for (file, _) in FILES {
+        assert!(later.contains(&format!("This is {file} later.")) && !later.contains("at first"), "12.1: {file} in {later}");
+    }
+    local.mention(OTHER, ANN, "the payload of a message");
+    local.wait_for_message(OTHER, |text| text == repeated("the payload of a message", 1)).await;
+    // 12.5: what waited behind something was begun when that had ended; `system_prompt` waits for just that.
+    let ended = bot.log().iter().filter(|line| line["message"] == "turn ended").count();
+    assert!(ended >= 4, "12.5: {ended} turns have ended");
+}
+
+#[tokio::test]
+async fn requirement_13_soul_identity_and_agents_are_read_for_every_event() {
+    let local = discord().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    FILES.iter().for_each(|(file, _)| remove(&installation, file));
+    let mut without = system_prompt(&local, CHANNEL).await;
+    for (criterion, file, section) in [("13.1", "soul.md", "Soul"), ("13.2", "identity.md", "Identity"), ("13.3", "agents.md", "Agents")] {
+        assert!(!sections(&without).contains(&section), "13.4: {without}");
+        let line = bot.logs(&format!("{file} is missing")).await;
+        assert_eq!(line["level"], "WARN", "13.4: {line}");
+        write(&installation, file, "Now there is something.");
+        let with = system_prompt(&local, CHANNEL).await;
+        assert!(with.contains(&format!("## {section}\n\nNow there is something.")), "{criterion}, 13.5: {with}");
+        write(&installation, file, "And now something else.");
+        let changed = system_prompt(&local, CHANNEL).await;
+        assert!(changed.contains(&format!("## {section}\n\nAnd now something else.")), "13.5: {changed}");
+        remove(&installation, file);
+        without = system_prompt(&local, CHANNEL).await;
+    }
+}
+
+#[tokio::test]
+async fn requirement_14_user_context_has_a_section_of_its_own() {
+    let local = discord().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    own_section(&local, &installation, &bot, ("user.md", "User"), ["14.1", "14.2", "14.3", "14.4"]).await;
+}
+
+#[tokio::test]
+async fn requirement_16_notes_on_tools_have_a_section_of_their_own() {
+    let local = discord().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    own_section(&local, &installation, &bot, ("tools.md", "Tool Configuration"), ["16.1", "16.2", "16.3", "16.4"]).await;
+}
+
+/// A file is read, stands in its section, is missed with a warning, and counts as it is.
+async fn own_section(
+    local: &LocalDiscord,
+    installation: &Installation,
+    bot: &Program,
+    (file, section): (&str, &str),
+    [read, labelled, missing, changed]: [&str; 4],
+) {
+    remove(installation, file);
+    let prompt = system_prompt(local, CHANNEL).await;
+    assert!(!sections(&prompt).contains(&section), "{missing}: {prompt}");
+    assert_eq!(bot.logs(&format!("{file} is missing")).await["level"], "WARN", "{missing}");
+    write(installation, file, "It is about cats.");
+    let prompt = system_prompt(local, CHANNEL).await;
+    assert!(prompt.contains("It is about cats."), "{read}: {prompt}");
+    assert!(prompt.contains(&format!("## {section}\n\nIt is about cats.")), "{labelled}: {prompt}");
+    write(installation, file, "It is about dogs.");
+    let prompt = system_prompt(local, CHANNEL).await;
+    assert!(prompt.contains(&format!("## {section}\n\nIt is about dogs.")), "{changed}: {prompt}");
+}
+
+#[tokio::test]
+async fn requirement_15_memory_is_shown_added_to_and_made_when_missing() {
+    let local = discord().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    assert_eq!(installation.read("memory.md").trim(), "# Memory", "15.5: made at the start");
+    let prompt = system_prompt(&local, CHANNEL).await;
+    assert!(sections(&prompt).contains(&"Long-Term Memory"), "15.2: {prompt}");
+    assert!(prompt.contains("`memory.md`") && prompt.contains("```memory"), "15.3: {prompt}");
+
+    local.mention(OTHER, ANN, "remember the cat is called Tom");
+    local.wait_for_message(OTHER, |text| text == "Noted.").await;
+    assert!(installation.read("memory.md").contains("the cat is called Tom"), "15.4: it is written");
+    let prompt = system_prompt(&local, CHANNEL).await;
+    assert!(prompt.contains("the cat is called Tom"), "15.1, 15.4: {prompt}");
+    remove(&installation, "memory.md");
+    system_prompt(&local, CHANNEL).await;
+    assert_eq!(installation.read("memory.md").trim(), "# Memory", "15.5: made again when it is gone");
+
+    // 15.3: where the agent has a Write tool and may use it, it is told to.
+    let discord = discord().await;
+    let claude = super::with_claude(&discord).with("ALLOWED_TOOLS", "Read,Write");
+    let _bot = serving(&claude).await;
+    discord.mention(CHANNEL, ANN, "hello");
+    discord.wait_for_message(CHANNEL, |text| text == super::CLAUDE_SAYS).await;
+    let session = super::behind(&super::calls(&claude)[0], "--session-id").unwrap().to_owned();
+    let heard = fs::read_to_string(claude.path(&format!("home/calls-{session}"))).unwrap();
+    let path = claude.path("config/memory.md").canonicalize().unwrap();
+    assert!(heard.contains(&format!("appending them to `{}` with the Write tool", path.display())), "15.3: {heard}");
+}
+
+#[tokio::test]
+async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
+    let local = discord().await;
+    let (installation, mut bot) = with_all_files(&local).await;
+    local.mention(CHANNEL, ANN, "remember the door is blue");
+    local.wait_for_message(CHANNEL, |text| text == "Noted.").await;
+    assert!(installation.read("memory.md").contains("the door is blue"), "21.2: on disk before it was answered");
+    bot.signal(Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0);
+    let folder = installation.path("config");
+    // A lock holds nothing.
+    let strange: Vec<_> = installation
+        .everything()
+        .into_iter()
+        .map(|(path, _)| path)
+        .filter(|path| path.starts_with(&folder) && path.extension().is_none_or(|extension| extension != "md" && extension != "lock"))
+        .collect();
+    assert!(strange.is_empty(), "21.1: {strange:?}");
+
+    // Nothing but these files is left of the program.
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "history");
+    let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said before:")).await.content;
+    assert!(told.contains("the door is blue"), "21.3: the conversation goes on: {told}");
+    let prompt = system_prompt(&local, CHANNEL).await;
+    for (file, _) in FILES {
+        assert!(prompt.contains(&format!("This is {file} at first.")), "21.3: {file} in {prompt}");
+    }
+    // 21.4: what stands in the files is what holds.
+    let mended = installation.read("state/sessions.md").lines().filter(|line| !line.contains("demo-")).collect::<Vec<_>>().join("\n");
+    write(&installation, "state/sessions.md", &mended);
+    local.mention(CHANNEL, ANN, "history");
+    local.wait_for_message(CHANNEL, |text| text == "This is the beginning of our conversation.").await;
+    drop(bot);
+}
+
+#[tokio::test]
+async fn requirement_22_the_system_prompt_is_a_preamble_and_sections_in_order() {
+    let local = discord().await;
+    let (installation, _bot) = with_all_files(&local).await;
+    let prompt = system_prompt(&local, CHANNEL).await;
+    for (file, section) in FILES {
+        assert!(prompt.contains(&format!("## {section}\n\nThis is {file} at first.")), "22.1: {file} in {prompt}");
+    }
+    assert_eq!(sections(&prompt), FILES.map(|(_, section)| section), "22.2");
+    let preamble = prompt.split("## ").next().unwrap();
+    assert!(preamble.contains("`memory.md`") && preamble.contains("long-term memory"), "22.4: {preamble}");
+    // 22.3 and 22.5: whichever files there are, and whatever they hold, the sections are theirs.
+    for gone in [&["user.md"][..], &["soul.md", "tools.md"], &["identity.md", "agents.md", "user.md", "tools.md"]] {
+        for (file, _) in FILES {
+            write(&installation, file, "# A title\n\n## Soul\n\n```\n## User\n");
+        }
+        for file in gone {
+            if *file == "tools.md" {
+                write(&installation, file, " \n");
+            } else {
+                remove(&installation, file);
+            }
+        }
+        let prompt = system_prompt(&local, CHANNEL).await;
+        let left: Vec<&str> = FILES.iter().filter(|(file, _)| !gone.contains(file)).map(|(_, section)| *section).collect();
+        assert_eq!(sections(&prompt), left, "22.3, 22.5: without {gone:?}: {prompt}");
+    }
+}
