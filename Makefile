@@ -18,7 +18,7 @@ DOC := doc --no-deps --document-private-items
 # the large ones are built once.
 AS_TESTED := --examples
 
-.PHONY: help setup guests demo test check bench test-live clean
+.PHONY: help setup guests demo test chaos check bench test-live clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-10s %s\n' "$$name" "$$line"; done
@@ -37,6 +37,9 @@ demo: guests ## talk to the scripted demo agent in this terminal; needs no key
 test: guests ## run all tests of the guests and the host
 	$(GUEST_CARGO) test --workspace
 	cargo test
+
+chaos: guests ## kill the program again and again under load, about half an hour; KILLS= EVENTS= CHANNELS= SEED=
+	KILLS=$${KILLS:-200} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-200} cargo test --test integration gateway::chaos -- --nocapture
 
 check: setup ## formatting, lints, documentation, dependencies: what CI insists on
 	cargo fmt --all --check

@@ -100,6 +100,8 @@ pub mod exit {
     pub const UNAVAILABLE: u8 = 69;
     /// A bug of ours.
     pub const SOFTWARE: u8 = 70;
+    /// Another gateway serves the same CONFIG_DIR.
+    pub const LOCKED: u8 = 73;
     /// Discord or an agent's service could not be reached for too long; starting again later may help.
     pub const TEMPORARY: u8 = 75;
     /// Discord refused the token.

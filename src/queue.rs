@@ -117,6 +117,26 @@ impl Queue {
         Ok(event)
     }
 
+    /// Gives numbers above this one from now on.
+    pub fn count_from(&mut self, last: Sequence) {
+        self.last = self.last.max(last);
+    }
+
+    /// Takes an event back in that was accepted before, under its own number: it comes before younger ones of its lane. It
+    /// is never refused, whatever the limits and also while the queue is closed.
+    pub fn restore(&mut self, event: Event) {
+        let (sequence, state) = (event.sequence, self.lanes.entry(event.lane.clone()).or_default());
+        self.last = self.last.max(sequence);
+        if state.running.is_none() {
+            if let Some(first) = state.waiting.first() {
+                self.ready.remove(first);
+            }
+            self.ready.insert(state.waiting.first().map_or(sequence, |first| sequence.min(*first)));
+        }
+        state.waiting.insert(sequence);
+        self.waiting.insert(sequence, event);
+    }
+
     /// Hands out the oldest event whose lane is free, while a slot is free. It holds both until [`Queue::finish`].
     ///
     /// Not an iterator: what it returns depends on what was finished in between.
@@ -190,6 +210,12 @@ impl Queue {
     /// Events that belong to the shutdown itself have to be accepted before.
     pub fn close(&mut self) {
         self.closed = true;
+    }
+
+    /// Whether intake was stopped.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Takes everything out that waits, oldest first. What runs goes on.

@@ -6,6 +6,7 @@ mod connection;
 mod conversations;
 mod desk;
 mod files;
+mod notices;
 mod panel;
 mod prompts;
 mod refusals;

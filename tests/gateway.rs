@@ -4,6 +4,7 @@
 mod access;
 mod answers;
 mod backends;
+mod chaos;
 mod choosing;
 mod console;
 mod doctor;
@@ -11,6 +12,7 @@ mod failures;
 mod faults;
 mod files;
 mod hooks;
+mod kept;
 mod life;
 mod logs;
 mod panel;

@@ -186,6 +186,7 @@ impl Gateway {
             launcher: Arc::new(Custody::new(Means::Best).unwrap()),
             outlet: Arc::new(Counter(failed.clone())),
             workspace: Workspace::open(&config).await.unwrap(),
+            journal: None,
             recorder: Recorder::new(folder("recordings"), Redactor::default()),
             redactor: Redactor::default(),
         });

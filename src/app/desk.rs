@@ -11,7 +11,7 @@ use crate::access::{self, Access, Request};
 use crate::agent::Decision;
 use crate::config::AllowLists;
 use crate::discord::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
-use crate::dispatch::{Accepted, AnswerRefusal, Dispatcher, Person};
+use crate::dispatch::{Accepted, AgainRefusal, AnswerRefusal, Dispatcher, Person, Refusal};
 use crate::event::{Lane, NewEvent};
 use crate::workspace::DiscordNotes;
 
@@ -21,6 +21,7 @@ const SAVE: Duration = Duration::from_secs(2);
 /// Puts the desk together. Last-seen ids are saved by [`keep_saving`], questions at once.
 pub async fn desk(dispatcher: Dispatcher, allowed: AllowLists, notes: DiscordNotes) -> Desk {
     let known = notes.seen().await.into_iter().collect();
+    let logins = notes.logins().await;
     let questions = notes.questions().await.into_iter();
     let left_over = questions.map(|(id, channel, message)| Posted { id, channel, message }).collect();
     Desk {
@@ -28,7 +29,7 @@ pub async fn desk(dispatcher: Dispatcher, allowed: AllowLists, notes: DiscordNot
         intake: Arc::new(Counter { dispatcher }),
         gate: Arc::new(Door { allowed }),
         questions: Arc::new(Book { left_over, notes: notes.clone() }),
-        seen: Arc::new(Marks { known: Mutex::new(known), notes }),
+        seen: Arc::new(Marks { known: Mutex::new(known), logins: Mutex::new(logins), notes }),
     }
 }
 
@@ -54,7 +55,11 @@ struct Counter {
 #[async_trait]
 impl Intake for Counter {
     fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
-        self.dispatcher.submit(event).map_err(|refusal| refusal.to_string())
+        match self.dispatcher.submit(event) {
+            // Discord says some things twice, and catching up finds what was taken before a restart.
+            Err(Refusal::Known) => Ok(Accepted::unkept(0, 0)),
+            taken => taken.map_err(|refusal| refusal.to_string()),
+        }
     }
 
     fn stop(&self, lane: &Lane) -> bool {
@@ -90,6 +95,10 @@ impl Intake for Counter {
         self.dispatcher.amend(key, prompt).map_err(|refusal| refusal.to_string())
     }
 
+    async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
+        self.dispatcher.again(id, person).await
+    }
+
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
         self.dispatcher.reset(lane).await
     }
@@ -123,6 +132,8 @@ impl Gate for Door {
 
 struct Marks {
     known: Mutex<HashMap<u64, u64>>,
+    /// Lately, also in earlier lives.
+    logins: Mutex<Vec<i64>>,
     notes: DiscordNotes,
 }
 
@@ -140,6 +151,18 @@ impl Seen for Marks {
         let last = known.entry(channel).or_default();
         *last = (*last).max(message);
         self.notes.note(channel, message);
+    }
+
+    fn logins(&self) -> Vec<i64> {
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn logging_in(&self, now_ms: i64) {
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner).push(now_ms);
+        self.notes.note_login(now_ms);
+        let notes = self.notes.clone();
+        // At once: a crash before the next save must count.
+        tokio::spawn(async move { save(&notes).await });
     }
 }
 

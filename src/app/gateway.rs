@@ -50,14 +50,16 @@ pub async fn serve(settings: Settings) -> u8 {
         }
     };
     let started = async {
-        let ground = Ground::prepare(settings, true).await?;
+        let mut ground = Ground::prepare(settings, true).await?;
+        let lock = ground.keep_events().await?;
         let booted = ground.boot().await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&ground).await?;
         let discord = Discord::connect(options).await.map_err(refused)?;
-        Ok::<_, Refused>((ground, booted, discord, webhooks))
+        Ok::<_, Refused>((ground, booted, discord, webhooks, lock))
     };
-    let (ground, booted, discord, webhooks) = tokio::select! {
+    // The lock is held to the end.
+    let (ground, booted, discord, webhooks, _lock) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -73,23 +75,37 @@ pub async fn serve(settings: Settings) -> u8 {
     }
     let workspace = ground.workspace.clone();
     let notes = workspace.discord_notes().clone();
+    let taken = ground.taken_messages();
+    for (channel, message) in taken {
+        // The mark of a message that is safe may not have been written.
+        notes.note(channel, message);
+    }
     let (roster, state) = (ground.roster(), workspace.folder().join("state"));
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
+    // Before anything new comes: what was accepted earlier is first in its lane.
+    dispatcher.recover();
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
     pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
+    let last = config.stop_grace * 2 + DELIVERY;
     let listening = tokio::select! {
-        listening = discord.listen(desk) => match listening {
-            Ok(listening) => listening,
-            Err(error) => {
-                let refused = refused(error);
-                tell(&refused);
-                return refused.code;
-            }
-        },
-        () = signals.next() => return exit::OK,
+        listening = discord.listen(desk) => listening.map_err(|error| {
+            let refused = refused(error);
+            tell(&refused);
+            refused.code
+        }),
+        () = signals.next() => Err(exit::OK),
+    };
+    let listening = match listening {
+        Ok(listening) => listening,
+        Err(code) => {
+            // What an earlier life left open may be running already.
+            let _ = timeout(last, dispatcher.shutdown(Duration::ZERO)).await;
+            rest.close().await;
+            return code;
+        }
     };
     webhooks.open().await;
     let schedules = Schedules::new(dispatcher.clone(), workspace.clone(), config.time_zone.clone(), config.output_channel).await.run();
@@ -112,7 +128,6 @@ pub async fn serve(settings: Settings) -> u8 {
     schedules.stop().await;
     tracing::info!("shutdown: intake closed");
     let grace = config.shutdown_grace;
-    let last = config.stop_grace * 2 + DELIVERY;
     let in_order = async {
         // Before the dispatcher takes nothing more, its own hook included.
         let hook = hooks::stopping(&dispatcher, &workspace).await;

@@ -23,7 +23,7 @@ use crate::sources;
 use crate::turn::recording::{self, Recorder};
 use crate::turn::{Backends as _, Host};
 use crate::web::webhooks::Secrets;
-use crate::workspace::{Booted, FileError, Workspace};
+use crate::workspace::{Booted, FileError, Held, Journal, Lock, Workspace};
 
 /// Why nothing was started.
 pub struct Refused {
@@ -50,6 +50,8 @@ pub struct Ground {
     /// How the backend was found, where nobody named one.
     detected: Option<String>,
     warnings: Vec<String>,
+    /// Keeps accepted events; the terminal does without.
+    journal: Option<Journal>,
 }
 
 /// What must be closed after the last turn.
@@ -121,7 +123,19 @@ impl Ground {
             (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() => {
                 let Foundation { custody, roster, detected, .. } = foundation;
                 let warnings = findings.warnings.iter().cloned().chain(roster.run_warnings()).collect();
-                Ok(Self { config, redactor, webhook_secrets, variables, workspace, roster, custody, findings, detected, warnings })
+                Ok(Self {
+                    config,
+                    redactor,
+                    webhook_secrets,
+                    variables,
+                    workspace,
+                    roster,
+                    custody,
+                    findings,
+                    detected,
+                    warnings,
+                    journal: None,
+                })
             }
             _ => Err(Refused { code, faults }),
         }
@@ -140,6 +154,26 @@ impl Ground {
         let (loaded, created, missing) = (booted.loaded.join(", "), booted.created.join(", "), booted.missing.join(", "));
         tracing::info!(loaded, created, missing, built_in = booted.by_default, "boot: configuration files are there");
         Ok(booted)
+    }
+
+    /// Makes sure to be the only gateway here, and keeps accepted events from now on. The lock is to be held to the end.
+    ///
+    /// # Errors
+    /// [`Refused`]: another gateway runs, or the journal cannot be used.
+    pub async fn keep_events(&mut self) -> Result<Lock, Refused> {
+        let refused = |code, fault: String| Refused { code, faults: vec![fault] };
+        let lock = self.workspace.lock().map_err(|held| {
+            let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
+            refused(code, held.to_string())
+        })?;
+        let journal = self.workspace.journal().await.map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+        self.journal = Some(journal);
+        Ok(lock)
+    }
+
+    /// Channel and id of the Discord messages that were taken earlier.
+    pub fn taken_messages(&self) -> Vec<(u64, u64)> {
+        self.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
     /// Tells what was found, for `aetheel check`; asks every agent for its version.
@@ -236,6 +270,7 @@ impl Ground {
             launcher: Arc::new(self.custody.clone()),
             outlet,
             workspace: self.workspace,
+            journal: self.journal,
             recorder: recorder.clone(),
             redactor: self.redactor,
         });

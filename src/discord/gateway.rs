@@ -36,6 +36,9 @@ const LAST: Duration = Duration::from_secs(4);
 const MOST_PAUSE: Duration = Duration::from_secs(60);
 /// Discord resets the token of a bot that logs in more than 1,000 times a day; below this many left we slow down.
 const FEW_LOGINS: u64 = 50;
+/// A program that dies and is started again and again logs in at most so often in so much time.
+const LOGINS_MOST: usize = 20;
+const LOGIN_SPAN: Duration = Duration::from_secs(600);
 
 /// How far the connection is.
 #[derive(Clone, Debug)]
@@ -81,6 +84,15 @@ pub(super) async fn keep_connected(
             Ok(url) => url,
             Err(error) => return fail(&phase, error),
         };
+        let now_ms = jiff::Timestamp::now().as_millisecond();
+        if let Some(wait) = too_soon(&desk.seen.logins(), now_ms) {
+            warn!(seconds = wait.as_secs(), "many discord logins lately, perhaps by restarts in a row; waiting before the next");
+            tokio::select! {
+                _ = &mut stop => return,
+                () = tokio::time::sleep(wait) => continue,
+            }
+        }
+        desk.seen.logging_in(now_ms);
         let generation = current.fetch_add(1, Ordering::SeqCst) + 1;
         let began = Instant::now();
         figures::discord_login();
@@ -99,6 +111,17 @@ pub(super) async fn keep_connected(
         }
         pause = (pause * 2).min(MOST_PAUSE);
     }
+}
+
+/// How long to wait because of the logins so far; none: not at all.
+fn too_soon(logins: &[i64], now_ms: i64) -> Option<Duration> {
+    let span = LOGIN_SPAN.as_millis() as i64;
+    // Clocks are set back, too: a login of the future counts as one of now.
+    let mut lately: Vec<i64> = logins.iter().map(|at| (*at).min(now_ms)).filter(|at| *at > now_ms - span).collect();
+    lately.sort_unstable();
+    let first_that_counts = lately.len().checked_sub(LOGINS_MOST)?;
+    let wait = lately[first_that_counts] + span - now_ms;
+    Some(Duration::from_millis(u64::try_from(wait).unwrap_or(0)))
 }
 
 fn fail(phase: &watch::Sender<Phase>, error: StartError) {
@@ -308,5 +331,22 @@ async fn connect(
         Some(Err(serenity::Error::Gateway(GatewayError::DisallowedGatewayIntents))) => Err(End::Refused(StartError::Intents(4014))),
         Some(Err(error)) => Err(other(&error)),
         Some(Ok(())) => Err(End::Other("serenity stopped by itself".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_twentieth_login_in_ten_minutes_is_the_last_until_the_first_is_ten_minutes_old() {
+        let now = 1_800_000_000_000;
+        let logins = |count: i64| (0..count).map(|number| now - number * 1_000).collect::<Vec<i64>>();
+        assert_eq!(too_soon(&[], now), None);
+        assert_eq!(too_soon(&logins(19), now), None);
+        assert_eq!(too_soon(&logins(20), now), Some(Duration::from_secs(600 - 19)));
+        assert_eq!(too_soon(&logins(30), now), Some(Duration::from_secs(600 - 19)));
+        assert_eq!(too_soon(&logins(20), now + 600_000), None);
+        assert!(too_soon(&logins(20), now - 60_000).is_some_and(|wait| wait <= LOGIN_SPAN), "a clock set back does not lock the bot out");
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::panel::Panel;
 use crate::agent::Decision;
-use crate::dispatch::{Accepted, AnswerRefusal, Person};
+use crate::dispatch::{Accepted, AgainRefusal, AnswerRefusal, Person};
 use crate::event::{Lane, NewEvent};
 
 /// Where prompts go. Called in the order of arrival, never from two threads at once; must not block for long.
@@ -15,7 +15,7 @@ pub trait Intake: Send + Sync {
     /// Offers a prompt.
     ///
     /// # Errors
-    /// Why it is not taken, in words for the user: busy, queue full, shutting down.
+    /// Why it is not taken, in words for the user: busy, queue full, shutting down. One that was taken before is no error.
     fn submit(&self, event: NewEvent) -> Result<Accepted, String>;
 
     /// Stops the running turn of a lane and forgets what waits there; false when there was nothing. May be called while
@@ -57,6 +57,15 @@ pub trait Intake: Send + Sync {
     /// # Errors
     /// Why the new one is not taken, in words for the user; the old one stands.
     fn amend(&self, key: &str, prompt: &str) -> Result<bool, String>;
+
+    /// Does an event again whose offer a person took up; see [`Offer`](crate::dispatch::Offer). Returns within a second.
+    ///
+    /// # Errors
+    /// [`AgainRefusal`], in words for the user.
+    async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
+        let _ = (id, person);
+        Err(AgainRefusal::Gone)
+    }
 
     /// Forgets the lane's session, so that its next prompt begins a new one; false when there was none.
     ///
@@ -103,8 +112,16 @@ pub trait Seen: Send + Sync {
     fn last(&self, channel: u64) -> Option<u64>;
     /// All channels with their last message.
     fn channels(&self) -> Vec<(u64, u64)>;
-    /// A prompt was taken or visibly refused. Ids of one channel may come in any order; the highest counts.
+    /// A prompt was taken and is safe, or was visibly refused. Ids of one channel may come in any order; the highest counts.
     fn saw(&self, channel: u64, message: u64);
+    /// When the bot logged in lately, also in earlier lives of the program; milliseconds since 1970.
+    fn logins(&self) -> Vec<i64> {
+        Vec::new()
+    }
+    /// The bot is about to log in. Must not block.
+    fn logging_in(&self, now_ms: i64) {
+        let _ = now_ms;
+    }
 }
 
 /// Where an open question stands.

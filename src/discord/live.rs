@@ -1,7 +1,8 @@
 //! The messages of one answer on the screen: made, edited, deleted until they show what they should.
 //!
 //! Idempotent: a message whose creation may or may not have reached Discord keeps its nonce, so that trying again finds
-//! it instead of posting twice. Pinned by `tests/discord.rs` (cut connections, deleted messages, late interactions).
+//! it instead of posting twice, also after a restart: nonces follow from the event, and the ids of messages are noted with
+//! it. Pinned by `tests/discord.rs` (cut connections, deleted messages, late interactions).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,9 +10,10 @@ use std::time::Instant;
 use tracing::debug;
 
 use super::Inner;
-use super::api::{Posted, nonce};
+use super::api::Posted;
 use super::interactions::Door;
 use super::rest::{Patience, RestError};
+use crate::dispatch::Traces;
 use crate::figures;
 
 /// What a command's own message says once its token is about to run out.
@@ -35,22 +37,54 @@ struct Slot {
     shown: String,
 }
 
-impl Slot {
-    fn new() -> Self {
-        Self { nonce: nonce(), id: None, shown: String::new() }
-    }
-}
-
 /// The messages of one answer.
 pub(super) struct Live {
     inner: Arc<Inner>,
     place: Place,
     slots: Vec<Slot>,
+    traces: Traces,
+    /// How often the message of each place was given up and made anew.
+    anew: Vec<u32>,
+    /// The ids that were noted last.
+    noted: Vec<u64>,
 }
 
 impl Live {
-    pub(super) fn new(inner: Arc<Inner>, place: Place) -> Self {
-        Self { inner, place, slots: Vec::new() }
+    /// Makes one that goes on with the messages of an earlier life, if there are any.
+    pub(super) fn new(inner: Arc<Inner>, place: Place, traces: Traces) -> Self {
+        let mut live = Self { inner, place, slots: Vec::new(), noted: traces.posted.clone(), traces, anew: Vec::new() };
+        for id in live.noted.clone() {
+            let slot = live.slot(live.slots.len());
+            live.slots.push(Slot { id: Some(id), ..slot });
+        }
+        live
+    }
+
+    /// A message to be made in this place.
+    fn slot(&self, index: usize) -> Slot {
+        let nonce = match self.anew.get(index) {
+            None | Some(0) => format!("{}.{index}", self.traces.stem),
+            Some(anew) => format!("{}.{index}.{anew}", self.traces.stem),
+        };
+        Slot { nonce, id: None, shown: String::new() }
+    }
+
+    /// The next message of this place is another one.
+    fn give_up(&mut self, index: usize) {
+        if self.anew.len() <= index {
+            self.anew.resize(index + 1, 0);
+        }
+        self.anew[index] += 1;
+    }
+
+    /// Notes which messages there are. A command's own message is left out: no later life can reach it.
+    fn note(&mut self) {
+        let own = usize::from(self.place.door.is_some());
+        let ids: Vec<u64> = self.slots.iter().skip(own).filter_map(|slot| slot.id).collect();
+        if ids != self.noted {
+            (self.traces.note)(&ids);
+            self.noted = ids;
+        }
     }
 
     /// When the command's token must not be used any more, so that [`Live::leave_door`] is due.
@@ -69,8 +103,11 @@ impl Live {
             // The command's message is gone or its token is refused: begin again without.
             self.drop_from(1, patience).await;
             self.slots.clear();
-            return self.try_show(pieces, last, patience).await;
+            let shown = self.try_show(pieces, last, patience).await;
+            self.note();
+            return shown;
         }
+        self.note();
         shown
     }
 
@@ -78,7 +115,7 @@ impl Live {
         let mut posted = false;
         for (index, piece) in pieces.iter().enumerate() {
             if index == self.slots.len() {
-                self.slots.push(Slot::new());
+                self.slots.push(self.slot(index));
             }
             let original = self.is_original(index);
             match self.slots[index].id {
@@ -87,7 +124,7 @@ impl Live {
                     // Somebody deleted it: what stands below would be out of order.
                     Err(error) if error.is_gone() && !original => {
                         self.drop_from(index, patience).await;
-                        self.slots.push(Slot::new());
+                        self.slots.push(self.slot(index));
                         self.make(index, piece, last, patience).await?;
                         figures::discord_message(last, true);
                         posted = true;
@@ -132,6 +169,7 @@ impl Live {
         }
         self.drop_from(1, patience).await;
         self.slots.clear();
+        self.note();
     }
 
     async fn mind_door(&mut self, patience: Patience) {
@@ -146,6 +184,18 @@ impl Live {
     }
 
     async fn make(&mut self, index: usize, piece: &str, last: bool, patience: Patience) -> Result<(), RestError> {
+        match self.try_make(index, piece, last, patience).await {
+            // An earlier life made it, and somebody deleted it.
+            Err(error) if error.is_gone() && self.slots[index].id.is_some() && !self.is_original(index) => {
+                self.give_up(index);
+                self.slots[index] = self.slot(index);
+                self.try_make(index, piece, last, patience).await
+            }
+            made => made,
+        }
+    }
+
+    async fn try_make(&mut self, index: usize, piece: &str, last: bool, patience: Patience) -> Result<(), RestError> {
         let posted = match (&self.place.door, index) {
             (Some(_), 0) => self.edit_original(piece, patience).await?,
             (door, _) => {
@@ -163,8 +213,11 @@ impl Live {
         };
         self.slots[index].id = Some(posted.id);
         self.slots[index].shown = posted.content;
-        // The nonce was known: an earlier try did arrive, with older text.
-        if self.slots[index].shown.trim() != piece.trim() {
+        // As soon as may be: after a crash the nonce finds it for some minutes only.
+        self.note();
+        // The nonce was known: an earlier try did arrive, with older text. An earlier life may also have deleted it since,
+        // which shows only when it is edited.
+        if self.slots[index].shown.trim() != piece.trim() || (self.traces.resumed && !self.is_original(index)) {
             self.edit(index, posted.id, piece, patience).await?;
         }
         piece.clone_into(&mut self.slots[index].shown);
@@ -191,7 +244,11 @@ impl Live {
 
     /// Deletes the messages from one on.
     async fn drop_from(&mut self, index: usize, patience: Patience) {
-        let slots = self.slots.split_off(index.min(self.slots.len()));
+        let index = index.min(self.slots.len());
+        for at in index..self.slots.len() {
+            self.give_up(at);
+        }
+        let slots = self.slots.split_off(index);
         self.delete(slots, patience).await;
     }
 

@@ -27,6 +27,7 @@ mod interactions;
 mod limits;
 mod live;
 mod mention;
+mod notices;
 mod panel;
 mod permissions;
 mod reception;

@@ -23,6 +23,7 @@ use super::mention::{self, Name};
 use super::rest::{Patience, RestError};
 use super::waiting::Waiting;
 use super::wire::{Channel, Edit, Message, Slash};
+use crate::dispatch::Accepted;
 use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
 pub(super) use missed::Recent;
 
@@ -144,8 +145,8 @@ impl Reception {
             self.desk.intake.learn(message.channel_id, parent);
         }
         let prompt = mention::prompt(&message.content, self.identity.id, names);
-        let refusal = if prompt.is_empty() && message.attachments.is_empty() {
-            Some(HINT.to_owned())
+        let taken = if prompt.is_empty() && message.attachments.is_empty() {
+            Err(HINT.to_owned())
         } else {
             let author = mention::one_line(member.nick.as_deref().unwrap_or(message.author.shown()), 64);
             let origin = Origin::Message { channel: message.channel_id, message: message.id };
@@ -158,9 +159,20 @@ impl Reception {
                 ..NewEvent::new(EventKind::Message, Lane::Channel(message.channel_id), origin, prompt)
             })
         };
-        self.desk.seen.saw(message.channel_id, message.id);
-        if let Some(text) = refusal {
-            self.tell(message.channel_id, message.id, text);
+        let (seen, channel, id) = (Arc::clone(&self.desk.seen), message.channel_id, message.id);
+        match taken {
+            Ok(accepted) => {
+                // Before it is safe a crash would lose it, and only catching up brings it back.
+                tokio::spawn(async move {
+                    // Taken back, it was visibly refused.
+                    let _ = accepted.safe().await;
+                    seen.saw(channel, id);
+                });
+            }
+            Err(text) => {
+                seen.saw(channel, id);
+                self.tell(channel, id, text);
+            }
         }
     }
 
@@ -176,7 +188,7 @@ impl Reception {
             }
             Verb::Steer => return self.steer(slash.clone()),
             Verb::New => return self.open_thread(slash.clone()),
-            Verb::Ask => self.submit(asked(slash)),
+            Verb::Ask => self.submit(asked(slash)).err(),
             Verb::Reset => Some(match self.desk.intake.reset(&lane).await {
                 Ok(true) => "Done: your next prompt begins a new conversation.".to_owned(),
                 Ok(false) => "There is no conversation yet: your next prompt begins one.".to_owned(),
@@ -203,32 +215,32 @@ impl Reception {
         });
     }
 
-    /// Offers an event; returns what to tell the user when it was not taken.
-    fn submit(&self, event: NewEvent) -> Option<String> {
+    /// Offers an event.
+    ///
+    /// # Errors
+    /// What to tell the user when it was not taken.
+    fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
         if self.closing.load(Ordering::SeqCst) {
-            return Some(CLOSING.to_owned());
+            return Err(CLOSING.to_owned());
         }
         let origin = event.origin.clone();
         let (Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. }) = origin else {
-            return self.desk.intake.submit(event).err();
+            return self.desk.intake.submit(event);
         };
         self.waiting.expect(id);
-        match (self.desk.intake.submit(event), origin) {
+        let taken = self.desk.intake.submit(event);
+        match (&taken, origin) {
             (Ok(accepted), Origin::Message { channel, message }) if accepted.ahead > 0 => {
                 self.waiting.number(&self.api, channel, message, accepted.ahead);
-                None
             }
             (Ok(accepted), Origin::Interaction { .. }) if accepted.ahead > 0 => {
                 if let Some(door) = self.interactions.peek(id) {
                     self.waiting.line(&self.api, self.identity.application, door, accepted.ahead);
                 }
-                None
             }
-            (taken, _) => {
-                self.waiting.forget(id);
-                taken.err()
-            }
+            _ => self.waiting.forget(id),
         }
+        taken
     }
 
     /// A person's message to the bot: in private, naming it, answering it, or in a thread of its own.

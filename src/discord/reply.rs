@@ -21,9 +21,9 @@ use super::mention::one_line;
 use super::rest::{Patience, RestError, Upload};
 use super::typing::Typing;
 use super::waiting::Sign;
-use super::{Discord, Inner};
+use super::{Discord, Inner, notices};
 use crate::agent::EventKind;
-use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
+use crate::dispatch::{Answer, DeliveryError, Notice, OpenQuestion, Outlet, Reply, Settlement, Traces, Unseen};
 use crate::event::{Attached, Event, Lane, Origin};
 use crate::figures;
 use crate::fold::Transcript;
@@ -42,6 +42,10 @@ const UPLOAD: Patience = Patience::new(Duration::from_secs(120), Duration::from_
 #[async_trait]
 impl Outlet for Discord {
     fn open(&self, event: &Event) -> Box<dyn Reply> {
+        self.open_kept(event, Traces::unkept())
+    }
+
+    fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
             (Origin::Message { channel, message }, _) => Some(Place { channel: *channel, reply_to: Some(*message), door: None }),
             (Origin::Interaction { channel, interaction }, _) => {
@@ -58,13 +62,17 @@ impl Outlet for Discord {
         };
         let unasked = matches!(event.origin, Origin::Internal { .. });
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign, unasked)),
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign, unasked, traces)),
             None => Box::new(Nowhere(event.lane.clone())),
         }
     }
 
     async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
         self.inner.files.fetch(attached, limit).await
+    }
+
+    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
+        notices::post(&self.inner, notice).await
     }
 }
 
@@ -105,7 +113,7 @@ struct ChannelReply {
 }
 
 impl ChannelReply {
-    fn begin(inner: &Arc<Inner>, place: Place, sign: Option<Sign>, unasked: bool) -> Self {
+    fn begin(inner: &Arc<Inner>, place: Place, sign: Option<Sign>, unasked: bool, traces: Traces) -> Self {
         let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
         let writer = Writer {
@@ -114,9 +122,9 @@ impl ChannelReply {
             board: Board::new(inner, place.channel),
             sign,
             typing: None,
-            live: Live::new(Arc::clone(inner), place),
+            posted: !traces.posted.is_empty(),
+            live: Live::new(Arc::clone(inner), place, traces),
             told: Arc::clone(&told),
-            posted: false,
             unasked,
         };
         Self { told, answer, writer: tokio::spawn(writer.run(given).in_current_span()) }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
+use super::keeping::{Kept, safe};
 use super::questions::Context;
 use super::stage::{Follower, Stage};
 use super::veil::Veil;
@@ -15,10 +16,10 @@ use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed_for};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
-use crate::figures::{self, Outcome};
+use crate::figures;
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::{Binding, LaneSettings, SessionId};
+use crate::workspace::{Binding, LaneSettings, Saving, SessionId};
 
 /// The setting beside a session that says where it was made.
 pub(super) const DIRECTORY: &str = "directory";
@@ -30,6 +31,7 @@ impl Inner {
         event: Event,
         stop: watch::Receiver<Option<StopReason>>,
         steers: mpsc::UnboundedReceiver<Steering>,
+        saving: Option<Saving>,
     ) {
         let id = turn_id();
         let unknown = tracing::field::Empty;
@@ -38,22 +40,24 @@ impl Inner {
             tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
         figures::waited(event.kind, event.accepted_ms);
         async {
-            let stage = Stage::new(self.parts.outlet.open(&event));
+            if !safe(saving).await {
+                return self.not_saved(&event).await;
+            }
+            let kept = self.kept(&event);
+            let stage = Stage::new(kept.open(&*self.parts.outlet, &event));
+            if let Some(answer) = kept.answer() {
+                return self.deliver(&event, &kept, &stage, answer).await;
+            }
+            kept.started();
             let hooks = self.parts.workspace.hooks().await;
             self.begin_hook(&hooks, &event, &stop).await;
-            let answer = self.answer(&event, &id, (stop.clone(), steers), &stage).await.cleaned(&self.parts.redactor);
-            let failed = answer.failure.is_some();
-            let Some(reply) = stage.take() else { return };
-            match reply.finish(answer).await {
-                Ok(()) => {
-                    figures::event(event.kind, Outcome::Delivered);
-                    tracing::info!("answer delivered");
-                }
-                Err(error) => {
-                    figures::event(event.kind, Outcome::Undelivered);
-                    tracing::error!(%error, "the answer was not delivered; it is in the recording");
-                }
+            let answer = self.answer(&event, &id, (stop.clone(), steers), &stage, &kept).await.cleaned(&self.parts.redactor);
+            if answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown) && kept.wait_for_next_life() {
+                return self.put_off(&stage, answer, &id).await;
             }
+            let failed = answer.failure.is_some();
+            kept.answered(&answer).await;
+            self.deliver(&event, &kept, &stage, answer).await;
             // People have their answer; the lane is held until the hook has ended too.
             self.stop_hook(&hooks, &event, &stop, failed).await;
         }
@@ -67,6 +71,7 @@ impl Inner {
         id: &str,
         (stop, steers): (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>),
         stage: &Arc<Stage>,
+        kept: &Kept,
     ) -> Answer {
         // Stopped while the hook before the turn ran.
         let stopped = *stop.borrow();
@@ -132,6 +137,7 @@ impl Inner {
             questions: self.questions.clone(),
             context,
             asked: HashMap::new(),
+            kept: kept.clone(),
         };
         let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.lift(&result.transcript);

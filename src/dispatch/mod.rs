@@ -9,6 +9,7 @@ mod census;
 mod choices;
 mod event;
 mod hooks;
+mod keeping;
 mod knobs;
 mod listings;
 mod pace;
@@ -16,6 +17,7 @@ mod pages;
 mod projects;
 mod question;
 mod questions;
+mod recovery;
 mod reply;
 mod sessions;
 mod settings;
@@ -42,7 +44,8 @@ pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
-pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Unseen};
+pub use recovery::AgainRefusal;
+pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Traces, Unseen};
 pub use sessions::{Conversation, Conversations};
 pub use settings::Setting;
 pub use steering::Steered;
@@ -60,7 +63,7 @@ use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
 use crate::turn::{Backends, Host, Launcher, Links, StopReason};
-use crate::workspace::Workspace;
+use crate::workspace::{Journal, Saving, Workspace};
 
 /// What a dispatcher works with.
 pub struct Parts {
@@ -78,6 +81,8 @@ pub struct Parts {
     pub outlet: Arc<dyn Outlet>,
     /// Markdown files and bindings.
     pub workspace: Workspace,
+    /// Keeps accepted events over the death of the program; none: they live in memory, and what waits dies with it.
+    pub journal: Option<Journal>,
     /// What writes recordings.
     pub recorder: Recorder,
     /// What keeps secrets out of answers.
@@ -91,13 +96,14 @@ pub struct Accepted {
     pub sequence: Sequence,
     /// How many events of its lane come before it, the running one included.
     pub ahead: usize,
+    saving: Option<Saving>,
 }
 
 impl Accepted {
     /// Makes one of an event that needs no keeping.
     #[must_use]
     pub fn unkept(sequence: Sequence, ahead: usize) -> Self {
-        Self { sequence, ahead }
+        Self { sequence, ahead, saving: None }
     }
 
     /// Waits until the event outlives the program.
@@ -105,7 +111,7 @@ impl Accepted {
     /// # Errors
     /// [`Refusal::NotSaved`]: it was taken back; whoever asked is told by the outlet.
     pub async fn safe(self) -> Result<Sequence, Refusal> {
-        Ok(self.sequence)
+        if keeping::safe(self.saving).await { Ok(self.sequence) } else { Err(Refusal::NotSaved) }
     }
 }
 
@@ -125,6 +131,8 @@ struct Inner {
     pace: Pace,
     /// How to reach the turn of a lane.
     running: Mutex<HashMap<Lane, Running>>,
+    /// Of events that are not known to be on disk yet.
+    savings: Mutex<HashMap<Sequence, Saving>>,
     questions: Arc<Questions>,
     /// The channels of threads.
     parents: Mutex<HashMap<u64, u64>>,
@@ -141,7 +149,9 @@ impl Dispatcher {
     /// Makes one with nothing to do. Must be called within a Tokio runtime, as must [`Dispatcher::submit`].
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let queue = Mutex::new(Queue::new(parts.limits));
+        let mut queue = Queue::new(parts.limits);
+        queue.count_from(parts.journal.as_ref().map_or(0, Journal::last));
+        let queue = Mutex::new(queue);
         let pace = Pace::new(parts.choices.prompts_per_minute);
         let questions = Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
         let (unasked, said) = mpsc::unbounded_channel();
@@ -154,6 +164,7 @@ impl Dispatcher {
             queue,
             pace,
             running: Mutex::default(),
+            savings: Mutex::default(),
             questions,
             parents: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -180,22 +191,29 @@ impl Dispatcher {
         if event.prompt.len() > limit {
             return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
         }
+        // What is said twice is neither counted nor told twice.
+        if self.inner.knows(&event) {
+            tracing::debug!(%lane, ?kind, "event was taken before");
+            return Err(Refusal::Known);
+        }
         if let Err(refusal) = attachments::announced(&event.attached, &self.inner.parts.choices) {
             return refused(refusal);
         }
         if let Some(wait) = event.asker.and_then(|person| self.inner.pace.count(person).err()) {
             return refused(Refusal::TooFast { seconds: wait.as_secs() + 1 });
         }
-        let accepted = lock(&self.inner.queue).accept(event, jiff::Timestamp::now().as_millisecond());
-        match accepted {
-            Ok(event) => {
+        match self.inner.accept(event) {
+            Ok((event, ahead, saving)) => {
                 figures::event(kind, Outcome::Accepted);
                 tracing::info!(event = event.sequence, %lane, ?kind, "event accepted");
-                let ahead = lock(&self.inner.queue).position(event.sequence).unwrap_or(0);
+                let sequence = event.sequence;
+                if let Some(saving) = saving.clone() {
+                    self.watch_saving(event, saving);
+                }
                 self.pump();
-                Ok(Accepted::unkept(event.sequence, ahead))
+                Ok(Accepted { sequence, ahead, saving })
             }
-            Err(rejection) => refused(rejection.into()),
+            Err(refusal) => refused(refusal),
         }
     }
 
@@ -207,6 +225,7 @@ impl Dispatcher {
         let any = running || !waiting.is_empty();
         for event in waiting {
             let inner = self.inner.clone();
+            inner.check_off(&event);
             self.inner.tasks.spawn(async move { inner.refuse(&event, "Stopped before it began. (stopped)").await });
         }
         any
@@ -247,8 +266,8 @@ impl Dispatcher {
         lock(&self.inner.queue).lane_busy(lane)
     }
 
-    /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, refuses what still waits then,
-    /// stops what runs, and returns when all of it has ended.
+    /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, stops what runs then, and returns when
+    /// all of it has ended. What still waits is kept for the next start, or refused where nothing is kept.
     pub async fn shutdown(&self, grace: Duration) {
         let (running, waiting) = {
             let mut queue = lock(&self.inner.queue);
@@ -259,19 +278,34 @@ impl Dispatcher {
         if tokio::time::timeout(grace, self.idle()).await.is_err() {
             let waiting = lock(&self.inner.queue).drain_waiting();
             let stops: Vec<_> = lock(&self.inner.running).values().map(|turn| turn.stop.clone()).collect();
-            tracing::warn!(running = stops.len(), refused = waiting.len(), "shutdown: grace is over, stopping turns");
+            let kept = self.inner.parts.journal.is_some();
+            let (running, left) = (stops.len(), waiting.len());
+            if kept {
+                tracing::warn!(
+                    running,
+                    kept = left,
+                    "shutdown: grace is over, stopping turns; what waits is answered after the next start"
+                );
+            } else {
+                tracing::warn!(running, refused = left, "shutdown: grace is over, stopping turns");
+            }
             for stop in stops {
                 // A turn that just ended needs no stopping.
                 let _ = stop.send(Some(StopReason::Shutdown));
             }
-            for event in waiting {
-                self.inner.refuse(&event, &Refusal::ShuttingDown.to_string()).await;
+            for event in waiting.iter().filter(|_| !kept) {
+                self.inner.refuse(event, &Refusal::ShuttingDown.to_string()).await;
             }
         }
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
         tracing::info!(links = self.inner.links.count(), "shutdown: no turn is left, long-lived agents leave");
         self.inner.links.close().await;
+        if let Some(journal) = &self.inner.parts.journal
+            && !journal.flush().await
+        {
+            tracing::error!("shutdown: state/queue.md could not be written; some events may be answered again after the next start");
+        }
     }
 
     /// Returns once nothing runs or waits.
@@ -294,10 +328,11 @@ impl Dispatcher {
             lock(&self.inner.running)
                 .insert(event.lane.clone(), Running { stop, steers, backend: None, glimpse: Glimpse::of(&event, jiff::Timestamp::now()) });
             let ticket = Ticket { dispatcher: self.clone(), sequence: event.sequence, lane: event.lane.clone() };
+            let saving = lock(&self.inner.savings).get(&event.sequence).cloned();
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {
                 let _ticket = ticket;
-                inner.see_through(event, stopped, steered).await;
+                inner.see_through(event, stopped, steered, saving).await;
             });
         }
     }

@@ -163,10 +163,15 @@ impl Questions {
     }
 
     fn may(&self, entry: &Entry, person: &Person) -> bool {
+        self.may_act(entry.context.asker, &entry.context.lane, person)
+    }
+
+    /// Whether a person may decide about something that was asked for in a lane.
+    pub(super) fn may_act(&self, asker: Option<u64>, lane: &Lane, person: &Person) -> bool {
         match person {
-            Person::Terminal => entry.context.lane == Lane::Console,
+            Person::Terminal => *lane == Lane::Console,
             Person::User { id, roles, owner, .. } => {
-                *owner || entry.context.asker == Some(*id) || self.approvers.iter().any(|listed| listed == id || roles.contains(listed))
+                *owner || asker == Some(*id) || self.approvers.iter().any(|listed| listed == id || roles.contains(listed))
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The port behind which answers go to people: Discord or the terminal.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::question::{OpenQuestion, Settlement};
 use crate::agent::{EventKind, Usage};
@@ -15,6 +17,13 @@ use crate::redact::Redactor;
 pub trait Outlet: Send + Sync {
     /// An event's turn begins. Called once an event, on an async worker; must not block.
     fn open(&self, event: &Event) -> Box<dyn Reply>;
+
+    /// The turn of an event that outlives the program begins, or begins once more after a restart: what earlier lives left of
+    /// its reply is taken up again.
+    fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
+        let _ = traces;
+        self.open(event)
+    }
 
     /// Fetches a file that came with a prompt.
     ///
@@ -31,6 +40,39 @@ pub trait Outlet: Send + Sync {
     /// [`DeliveryError`] when nobody will see it; the outlet has logged the details.
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         Err(DeliveryError(format!("there is no place for notices: {}", notice.text)))
+    }
+}
+
+/// What an event's reply left behind, and where it is noted: by it an outlet finds its messages again instead of sending
+/// them twice.
+#[derive(Clone)]
+pub struct Traces {
+    /// At most 17 letters, digits and dots, the same for every life of this attempt at the event and for nothing else.
+    pub stem: String,
+    /// Ids of the messages that earlier lives posted, in order.
+    pub posted: Vec<u64>,
+    /// There was an earlier life: it may have posted more than is noted.
+    pub resumed: bool,
+    /// Notes the ids of all messages of the reply. Returns at once.
+    pub note: Arc<Note>,
+}
+
+/// Notes ids of messages.
+pub type Note = dyn Fn(&[u64]) + Send + Sync;
+
+impl Traces {
+    /// Makes those of a reply that no later life will find again.
+    #[must_use]
+    pub fn unkept() -> Self {
+        let mut stem = uuid::Uuid::new_v4().simple().to_string();
+        stem.truncate(17);
+        Self { stem, posted: Vec::new(), resumed: false, note: Arc::new(|_| {}) }
+    }
+}
+
+impl std::fmt::Debug for Traces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Traces").field("stem", &self.stem).field("posted", &self.posted).finish_non_exhaustive()
     }
 }
 
@@ -99,7 +141,8 @@ impl std::fmt::Debug for Unseen {
 }
 
 /// What a turn came to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Answer {
     /// The agent's text, exactly; with a failure, what there was of it.
     pub text: String,
@@ -112,6 +155,7 @@ pub struct Answer {
     /// The model that answered: what the agent says, else what was asked of it.
     pub model: Option<String>,
     /// More about a failure, for the operator at the terminal only; never shown in Discord.
+    #[serde(skip)]
     pub detail: Option<String>,
     /// What it cost.
     pub usage: Option<Usage>,

@@ -12,6 +12,8 @@ use crate::figures;
 use crate::fold::Transcript;
 use crate::turn::{Answerer, Audience, Settled};
 
+use super::keeping::Kept;
+
 /// The reply of a turn, shared with whoever answers its questions while it runs.
 pub(super) struct Stage(Mutex<Option<Box<dyn Reply>>>);
 
@@ -41,6 +43,7 @@ pub(super) struct Follower<'a> {
     pub(super) context: Context,
     /// Ids of the questions asked and not settled.
     pub(super) asked: HashMap<AskKey, String>,
+    pub(super) kept: Kept,
 }
 
 impl Follower<'_> {
@@ -52,6 +55,9 @@ impl Follower<'_> {
 
 impl Audience for Follower<'_> {
     fn event(&mut self, event: &EventKind, transcript: &Transcript) {
+        if matches!(event, EventKind::ToolStart(_)) {
+            self.kept.used_tool();
+        }
         self.veil.pass(event, |event| self.stage.with(|reply| reply.update(event, transcript)));
     }
 

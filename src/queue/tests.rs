@@ -38,6 +38,31 @@ fn a_prompt_waits_in_a_busy_lane_and_is_turned_away_from_a_new_one() {
 }
 
 #[test]
+fn what_is_restored_keeps_its_number_and_its_place_whatever_the_limits() {
+    let mut queue = queue(1, 1, BusyPolicy::Reject);
+    queue.count_from(10);
+    let younger = accept(&mut queue, message(1));
+    assert_eq!(younger, 11);
+    queue.close();
+    for (sequence, lane) in [(4, 2), (3, 1), (2, 1)] {
+        queue.restore(message(lane).accepted(sequence, 0));
+    }
+    assert_eq!((queue.waiting(), queue.position(3), queue.position(younger)), (4, Some(1), Some(2)));
+    let mut order = Vec::new();
+    while let Some(event) = queue.next() {
+        order.push(event.sequence);
+        // Back while its lane is busy: it waits, and comes before what is younger.
+        if event.sequence == 3 {
+            queue.restore(message(1).accepted(2, 0));
+            assert!(queue.next().is_none(), "no lane has two turns at once");
+        }
+        assert!(queue.finish(event.sequence));
+    }
+    assert_eq!(order, [2, 3, 2, 4, younger]);
+    assert!(queue.is_idle());
+}
+
+#[test]
 fn timers_wait_where_people_are_told_to_come_back() {
     let mut queue = queue(1, 2, BusyPolicy::Reject);
     accept(&mut queue, message(1));

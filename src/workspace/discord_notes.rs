@@ -12,9 +12,12 @@ const HEADING: &str = "# Discord
 
 Up to which message every channel was handled. After an outage Aetheel goes on behind it; a line that is taken out means that
 nothing is caught up with there. Questions of agents that wait for somebody stand here too, so that their buttons can be taken
-away after a restart.
+away after a restart, and the last logins (milliseconds since 1970): when there were many lately, the next one waits.
 
 ";
+
+/// Logins that are kept.
+const LOGINS: usize = 32;
 
 /// What is kept of Discord. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
@@ -31,6 +34,7 @@ struct Shared {
 enum Key {
     Channel(u64),
     Question(String),
+    Login(i64),
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +43,8 @@ enum Item {
     Seen { channel: u64, message: u64 },
     /// Where a question waits.
     Question { id: String, channel: u64, message: u64 },
+    /// When the bot logged in.
+    Login(i64),
 }
 
 impl DiscordNotes {
@@ -59,6 +65,16 @@ impl DiscordNotes {
             _ => message,
         };
         noted.insert(Key::Channel(channel), Some(Item::Seen { channel, message: last }));
+    }
+
+    /// Notes a login. Only in memory, at once; of those saved only the last ones are kept.
+    pub fn note_login(&self, at_ms: i64) {
+        self.noted().insert(Key::Login(at_ms), Some(Item::Login(at_ms)));
+    }
+
+    /// The last logins, oldest first, as known now.
+    pub async fn logins(&self) -> Vec<i64> {
+        self.items().await.iter().filter_map(|item| if let Item::Login(at) = item { Some(*at) } else { None }).collect()
     }
 
     /// Forgets a channel that is gone.
@@ -153,6 +169,10 @@ fn merge(entries: &mut BTreeMap<Key, Item>, noted: &HashMap<Key, Option<Item>>) 
             (_, None) => drop(entries.remove(key)),
         }
     }
+    let logins: Vec<Key> = entries.keys().filter(|key| matches!(key, Key::Login(_))).cloned().collect();
+    for key in logins.iter().rev().skip(LOGINS) {
+        entries.remove(key);
+    }
 }
 
 impl Entry for Item {
@@ -174,6 +194,7 @@ impl Entry for Item {
                     .and_then(number)
                     .and_then(|channel| number(message).map(|message| Self::Question { id: name.to_owned(), channel, message }))
             }
+            ("login", _) => name.parse().map(Self::Login).map_err(|_| format!("`{name}` is not a time in milliseconds")),
             ("question", _) => Err("expected: `question:id` open in `channel:id` at `message id`".to_owned()),
             _ => return None,
         };
@@ -184,6 +205,7 @@ impl Entry for Item {
         match self {
             Self::Seen { channel, .. } => Key::Channel(*channel),
             Self::Question { id, .. } => Key::Question(id.clone()),
+            Self::Login(at) => Key::Login(*at),
         }
     }
 
@@ -194,6 +216,7 @@ impl Entry for Item {
                 let (question, channel) = (code(&format!("question:{id}")), code(&format!("channel:{channel}")));
                 format!("{question} open in {channel} at {}", code(&message.to_string()))
             }
+            Self::Login(at) => code(&format!("login:{at}")),
         }
     }
 }
@@ -246,6 +269,19 @@ mod tests {
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         assert!(seen.save().await.unwrap());
         assert!(std::fs::read_to_string(&path).unwrap().contains("`channel:1` seen to `10`"));
+    }
+
+    #[tokio::test]
+    async fn the_last_logins_are_kept_and_older_ones_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("discord.md");
+        let notes = DiscordNotes::open(&path).unwrap();
+        for at in 0..40 {
+            notes.note_login(1_800_000_000_000 + at);
+        }
+        notes.save().await.unwrap();
+        let kept = DiscordNotes::open(&path).unwrap().logins().await;
+        assert_eq!((kept.len(), kept[0], kept[31]), (32, 1_800_000_000_008, 1_800_000_000_039));
     }
 
     #[tokio::test]

@@ -198,7 +198,7 @@ fn append(path: &Path, text: &str) -> std::io::Result<Stamp> {
 }
 
 /// Reads a list item that begins with a code span; none: it is something else.
-fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
+pub(super) fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
     let item = line.trim_start().strip_prefix(['-', '*'])?.trim_start();
     if !item.starts_with('`') {
         return None;

@@ -16,7 +16,9 @@ mod heartbeats;
 mod history;
 mod hooks;
 mod jobs;
+mod journal;
 mod ledger;
+mod lock;
 mod memory;
 mod outline;
 mod profiles;
@@ -37,6 +39,8 @@ pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};
 pub use jobs::{CronJob, CronJobs};
+pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
+pub use lock::{Held, Lock};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use schedule_notes::{ScheduleNotes, Through};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
@@ -179,6 +183,22 @@ impl Workspace {
             jobs.value()
         })
         .await
+    }
+
+    /// Opens the journal of accepted events, `state/queue.md`. Once a program: two would not know of each other.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn journal(&self) -> Result<Journal, FileError> {
+        Journal::open(self.inner.folder.join("state")).await
+    }
+
+    /// Makes sure that no other gateway serves this folder, for as long as the lock lives.
+    ///
+    /// # Errors
+    /// [`Held`] by whom, or that the file cannot be locked.
+    pub fn lock(&self) -> Result<Lock, Held> {
+        Lock::take(&self.inner.folder.join("state/gateway.lock"))
     }
 
     /// Which deliveries of webhooks were taken; read once, by the one who takes them.

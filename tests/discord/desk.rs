@@ -10,7 +10,8 @@ use aetheel::agent::descriptor::Choice;
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
 use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Panel, Posted, Seen, StartError, Windows};
 use aetheel::dispatch::{
-    Accepted, Answer, AnswerRefusal, Conversations, OpenQuestion, Outlet, Person, QueueView, Reply, Setting, Settlement, Unseen, View,
+    Accepted, AgainRefusal, Answer, AnswerRefusal, Conversations, OpenQuestion, Outlet, Person, QueueView, Reply, Setting, Settlement,
+    Traces, Unseen, View,
 };
 use aetheel::event::{Event, Lane, NewEvent};
 use aetheel::fold::Transcript;
@@ -36,6 +37,10 @@ pub struct Office {
     pub decisions: Mutex<Vec<(String, Person, Decision)>>,
     /// What every answer is refused with.
     pub refused_answer: Mutex<Option<AnswerRefusal>>,
+    /// Who pressed which offer's button.
+    pub again: Mutex<Vec<(String, Person)>>,
+    /// What every such press is refused with.
+    pub refused_again: Mutex<Option<AgainRefusal>>,
     pub steered: Mutex<Vec<NewEvent>>,
     /// Threads and their channels.
     pub learned: Mutex<Vec<(u64, u64)>>,
@@ -130,6 +135,14 @@ impl Intake for Office {
     fn amend(&self, key: &str, prompt: &str) -> Result<bool, String> {
         self.amended.lock().unwrap().push((key.to_owned(), prompt.to_owned()));
         self.refusal.lock().unwrap().clone().map_or(Ok(self.ahead.load(Ordering::SeqCst) > 0), Err)
+    }
+
+    async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
+        if let Some(refusal) = *self.refused_again.lock().unwrap() {
+            return Err(refusal);
+        }
+        self.again.lock().unwrap().push((id.to_owned(), person.clone()));
+        Ok(())
     }
 
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
@@ -297,6 +310,11 @@ pub struct Turn {
 impl Turn {
     pub fn of(bot: &Bot, event: &Event) -> Self {
         Self { reply: bot.discord.open(event), transcript: Transcript::default() }
+    }
+
+    /// A turn of an event that an earlier life may have begun to answer.
+    pub fn kept(bot: &Bot, event: &Event, traces: Traces) -> Self {
+        Self { reply: bot.discord.open_kept(event, traces), transcript: Transcript::default() }
     }
 
     pub fn say(&mut self, text: &str) {

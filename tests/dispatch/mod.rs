@@ -5,6 +5,7 @@ mod attachments;
 mod health;
 mod hooks;
 mod hostile;
+mod kept;
 mod order;
 mod sessions;
 mod steering;

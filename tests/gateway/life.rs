@@ -105,8 +105,8 @@ async fn a_second_signal_stops_the_turns_at_once() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(second.elapsed() < Duration::from_secs(20), "{:?}", second.elapsed());
     let [told] = &local.texts(CHANNEL)[..] else { panic!("{:?}", local.texts(CHANNEL)) };
-    assert!(told.starts_with("⚠️ I am restarting and had to stop here."), "{told}");
-    id_of(told, "shutting down");
+    assert!(told.starts_with("⚠️ I am restarting; this is answered as soon as I am back."), "{told}");
+    id_of(told, "restarting");
     assert_eq!(bot.agents(), []);
 }
 
@@ -128,7 +128,7 @@ async fn an_answer_that_discord_does_not_take_holds_the_end_up_only_so_long() {
 }
 
 #[tokio::test]
-async fn when_the_grace_is_over_turns_are_stopped() {
+async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits_after_the_next_start() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "500");
     let mut bot = serving(&installation).await;
@@ -139,9 +139,28 @@ async fn when_the_grace_is_over_turns_are_stopped() {
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let texts = local.texts(CHANNEL);
-    assert!(texts[0].contains("(shutting down, "), "{texts:?}");
-    assert_eq!(texts.len(), 2, "who waited was told: {texts:?}");
-    assert!(texts[1].contains("(shutting down)"), "{texts:?}");
+    assert!(texts.len() == 1 && texts[0].contains("(restarting, "), "who waits is told nothing, the answer comes: {texts:?}");
+    bot.logs_where("how many are kept", |line| line["kept"] == 1).await;
+
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.starts_with("Second 1.") && !text.contains("(restarting")).await;
+    assert_eq!(local.texts(CHANNEL).len(), 1, "in the same message");
+    local.slash(CHANNEL, ANN, "stop", None);
+    let stopped = |local: &LocalDiscord| (local.texts(CHANNEL).iter().filter(|text| text.contains("(stopped")).count() == 2).then_some(());
+    local.wait_for("both to be stopped", stopped).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_over() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "0").with("DEMO_AGENT_DELAY_MS", "1000");
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "tool");
+    local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+    bot.signal(Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0);
+    local.wait_for_message(CHANNEL, |text| text.contains("(shutting down, ")).await;
+    assert!(installation.read("state/queue.md").contains("- [x] `1`"), "{}", installation.read("state/queue.md"));
 }
 
 #[tokio::test]
@@ -159,8 +178,8 @@ async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
     let _next = serving(&installation).await;
     // Any gateway of this user sweeps, also one of another test; what counts is that nothing is left.
     local.wait_for("the end of what was left", |_| left.iter().all(|pid| test_kill_process(*pid).is_err()).then_some(())).await;
-    local.mention(CHANNEL, ANN, "hello");
-    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    local.mention(OTHER, ANN, "hello");
+    local.wait_for_message(OTHER, |text| text.starts_with("You said: hello")).await;
 }
 
 #[tokio::test]

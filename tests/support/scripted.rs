@@ -14,7 +14,9 @@ use aetheel::agent::{
     SessionReady, Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
 };
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement, Unseen};
+use aetheel::dispatch::{
+    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Outlet, Parts, Reply, Settlement, Traces, Unseen,
+};
 use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
 use aetheel::queue::Limits;
@@ -236,6 +238,9 @@ pub struct Collected {
     pub blind: AtomicBool,
     /// Files to fetch, by their source.
     pub files: Mutex<HashMap<String, Vec<u8>>>,
+    /// What earlier lives left of the replies that were opened.
+    pub traces: Mutex<Vec<Traces>>,
+    notices: watch::Sender<Vec<Notice>>,
 }
 
 impl Collected {
@@ -247,6 +252,11 @@ impl Collected {
     /// The questions of agents, once there are `count`.
     pub async fn questions(&self, count: usize) -> Vec<OpenQuestion> {
         all(&self.questions, count, "questions").await
+    }
+
+    /// What people were told beside answers, once there are `count`.
+    pub async fn notices(&self, count: usize) -> Vec<Notice> {
+        all(&self.notices, count, "notices").await
     }
 
     /// What became of questions, once it is known of `count`.
@@ -269,6 +279,16 @@ pub struct CollectingOutlet(pub Arc<Collected>);
 
 #[async_trait]
 impl Outlet for CollectingOutlet {
+    fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
+        self.0.traces.lock().unwrap().push(traces);
+        self.open(event)
+    }
+
+    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
+        self.0.notices.send_modify(|notices| notices.push(notice));
+        Ok(())
+    }
+
     fn open(&self, event: &Event) -> Box<dyn Reply> {
         self.0.begun.lock().unwrap().push(event.sequence);
         Box::new(CollectingReply { collected: self.0.clone(), event: event.clone() })
@@ -402,6 +422,7 @@ pub async fn parts(
         launcher,
         outlet: Arc::new(CollectingOutlet(collected.clone())),
         workspace: Workspace::open(&folder.join("config")).await.unwrap(),
+        journal: None,
         recorder: Recorder::new(folder.join("recordings"), Redactor::default()),
         redactor: Redactor::default(),
     }

@@ -20,13 +20,13 @@ pub(super) use look::escape;
 pub(super) use press::Press;
 
 use self::press::Choice;
-use super::Identity;
 use super::api::Api;
 use super::intake::{Intake, OpenQuestions, Posted};
 use super::mention::one_line;
 use super::rest::Patience;
+use super::{Identity, notices};
 use crate::agent::Decision;
-use crate::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
+use crate::dispatch::{AgainRefusal, AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
 const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
@@ -199,7 +199,11 @@ impl Presses {
     pub(super) async fn answer(&self, press: Press) {
         let (interaction, token) = (press.interaction, press.token.as_str());
         let none = json!({"parse": []});
-        let (body, note) = match self.react(&press) {
+        let reaction = match notices::offer_of(&press.custom_id) {
+            Some(id) => self.again(id, &press).await,
+            None => self.react(&press),
+        };
+        let (body, note) = match reaction {
             Reaction::Accept => (json!({"type": 6}), None),
             Reaction::Show(content, rows) => {
                 (json!({"type": 7, "data": {"content": content, "components": rows, "allowed_mentions": none}}), None)
@@ -268,6 +272,17 @@ impl Presses {
         match self.intake.answer(id, &person, decision) {
             Ok(()) => Reaction::Accept,
             Err(refusal) => refused(refusal),
+        }
+    }
+
+    /// Does an event again, and takes the button away.
+    async fn again(&self, id: &str, press: &Press) -> Reaction {
+        let person = self.person(press);
+        let content = press.content.as_deref().unwrap_or_default();
+        match self.intake.again(id, &person).await {
+            Ok(()) => Reaction::Show(notices::taken_up(content, &person), json!([])),
+            Err(AgainRefusal::Gone) => Reaction::Close(content.to_owned(), AgainRefusal::Gone.to_string()),
+            Err(refusal) => Reaction::Tell(refusal.to_string()),
         }
     }
 

@@ -114,6 +114,14 @@ fn payload_taken(state: &mut super::State, payload: &Value, control: &mpsc::Unbo
             }
             state.gateway.identified += 1;
             state.gateway.logins_left = state.gateway.logins_left.saturating_sub(1);
+            // Sessions of programs that are gone would keep every event for ever.
+            let gone = state.gateway.sessions.iter().filter(|session| session.connection.is_none()).count();
+            let mut left = gone.saturating_sub(4);
+            state.gateway.sessions.retain(|session| {
+                let drop = session.connection.is_none() && left > 0;
+                left -= usize::from(drop);
+                !drop
+            });
             let id = format!("session-{}", state.gateway.identified);
             let ready = json!({"op": 0, "s": 1, "t": "READY", "d": {
                 "v": 10, "user": user_json(BOT), "guilds": [{"id": GUILD.to_string(), "unavailable": true}], "session_id": id,

@@ -15,6 +15,7 @@ mod schema;
 mod state;
 mod tls;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +26,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use faults::Fault;
-pub use state::{ANN, BOB, BOT, CHANNEL, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN, room};
+pub use state::{
+    ANN, BOB, BOT, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN, room,
+};
 use state::{Control, State};
 use tls::{Authority, Front};
 
@@ -272,6 +275,25 @@ impl LocalDiscord {
             let of_bot = |message: &&Message| message.channel == channel && message.author == BOT && !message.deleted;
             state.messages.values().filter(of_bot).cloned().collect()
         })
+    }
+
+    /// The bot's messages that reply to something, by what they reply to, without deleted ones.
+    pub fn replies(&self) -> HashMap<u64, Vec<Message>> {
+        self.world.with(|state| {
+            let mut replies: HashMap<u64, Vec<Message>> = HashMap::new();
+            for message in state.messages.values().filter(|message| message.author == BOT && !message.deleted) {
+                if let Some(to) = message.reply_to {
+                    replies.entry(to).or_default().push(message.clone());
+                }
+            }
+            replies
+        })
+    }
+
+    /// Waits until something happens here, and at most a twentieth of a second.
+    pub async fn wait_a_moment(&self) {
+        let mut changed = self.world.changed.subscribe();
+        let _ = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
     }
 
     /// What those messages say.

@@ -24,6 +24,9 @@ pub const DIRECT: u64 = 100_000_000_000_000_009;
 pub const OTHER_BOT: u64 = 100_000_000_000_000_010;
 /// Somebody in the guild.
 pub const BOB: u64 = 100_000_000_000_000_012;
+/// A thousand further channels of the guild begin here.
+pub const CROWD: u64 = 100_000_000_000_001_000;
+const CROWD_END: u64 = CROWD + 999;
 /// A role that Ann has.
 pub const ROLE: u64 = 100_000_000_000_000_011;
 
@@ -334,8 +337,13 @@ impl State {
 pub(super) fn channel_json(id: u64) -> Option<Value> {
     let guild = GUILD.to_string();
     Some(match id {
-        CHANNEL | OTHER => {
-            json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": if id == CHANNEL { "general" } else { "other" }, "position": 0,
+        CHANNEL | OTHER | CROWD..=CROWD_END => {
+            let name = match id {
+                CHANNEL => "general".to_owned(),
+                OTHER => "other".to_owned(),
+                _ => format!("room-{}", id - CROWD),
+            };
+            json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": name, "position": 0,
                 "permission_overwrites": [], "parent_id": "77", "nsfw": false, "flags": 0})
         }
         THREAD => json!({"id": id.to_string(), "type": 11, "guild_id": guild, "name": "a thread", "parent_id": CHANNEL.to_string(),

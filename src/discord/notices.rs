@@ -1,0 +1,53 @@
+//! What people are told beside any answer, and the button that brings an event back.
+//!
+//! A button says only which event it is about; whether it may still be pressed, and by whom, is decided when it is. Pinned by
+//! `tests/discord/notices.rs`.
+
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::Inner;
+use super::api::nonce;
+use super::mention::one_line;
+use crate::dispatch::{DeliveryError, Notice, Offer, Person};
+
+/// What the id of an offer's button begins with.
+const PREFIX: &str = "again:";
+
+/// Posts a notice, as a reply to the message it is about.
+pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryError> {
+    let Some(channel) = notice.channel.or(inner.options.output_channel) else {
+        return Err(DeliveryError("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned()));
+    };
+    let text = inner.options.redactor.clean(notice.text);
+    let (rows, nonce) = match &notice.offer {
+        // The same offer twice within minutes, after a crash in between, is one message.
+        Some(offer) => (row(offer), format!("{PREFIX}{:.18}", offer.id)),
+        None => (Value::Null, nonce()),
+    };
+    let posted = inner.api.post_with(channel, notice.about, &nonce, (&text, &rows), inner.options.windows.send).await;
+    posted.map(drop).map_err(|error| {
+        let hint = if error.is_forbidden() { "\nhint: the bot needs View Channel and Send Messages there" } else { "" };
+        warn!(channel, length = text.chars().count(), %error, "cannot send a notice to discord{hint}");
+        DeliveryError(error.to_string())
+    })
+}
+
+fn row(offer: &Offer) -> Value {
+    let button = json!({"type": 2, "style": 1, "label": one_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
+    json!([{"type": 1, "components": [button]}])
+}
+
+/// The offer a button is about; none: it is another button.
+pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
+    custom_id.strip_prefix(PREFIX)
+}
+
+/// What a notice says once somebody took its offer up.
+pub(super) fn taken_up(content: &str, by: &Person) -> String {
+    let name = match by {
+        Person::User { name, .. } => one_line(name, 64),
+        Person::Terminal => "you".to_owned(),
+    };
+    format!("{content}\n-# 🔁 Started again by {}.", super::asks::escape(&name))
+}

@@ -1,0 +1,196 @@
+//! Keeping accepted events safe: nothing begins before it is on disk, and how far each came is noted as it goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::reply::{Answer, Outlet, Reply, Traces};
+use super::stage::Stage;
+use super::{Dispatcher, Inner, Refusal, lock};
+use crate::event::{Event, NewEvent};
+use crate::figures::{self, Outcome};
+use crate::workspace::{Entry, Journal, Saving};
+
+/// How far an event came, and where that is noted. Of an event that is not kept, nothing.
+#[derive(Clone)]
+pub(super) struct Kept {
+    /// The journal and what it said when the turn began.
+    noted: Option<(Journal, Arc<Entry>)>,
+    tool: Arc<AtomicBool>,
+}
+
+impl Kept {
+    /// Opens the reply, on what earlier lives left of it.
+    pub(super) fn open(&self, outlet: &dyn Outlet, event: &Event) -> Box<dyn Reply> {
+        let Some((journal, entry)) = &self.noted else { return outlet.open(event) };
+        let (journal, sequence) = (journal.clone(), event.sequence);
+        let traces = Traces {
+            stem: stem(entry),
+            posted: entry.posted.clone(),
+            resumed: entry.started > 0 || entry.answer.is_some(),
+            note: Arc::new(move |ids| journal.posted(sequence, ids)),
+        };
+        outlet.open_kept(event, traces)
+    }
+
+    /// What an earlier life came to and may not have delivered.
+    pub(super) fn answer(&self) -> Option<Answer> {
+        let (_, entry) = self.noted.as_ref()?;
+        let read = serde_json::from_str(entry.answer.as_ref()?);
+        read.map_err(|error| tracing::warn!(%error, "the kept answer cannot be read; asking the agent again")).ok()
+    }
+
+    /// The turn begins.
+    pub(super) fn started(&self) {
+        if let Some((journal, entry)) = &self.noted {
+            journal.started(entry.event.sequence);
+        }
+    }
+
+    /// The agent used a tool: from now on the turn is not simply repeated.
+    pub(super) fn used_tool(&self) {
+        if let Some((journal, entry)) = &self.noted
+            && !self.tool.swap(true, Ordering::Relaxed)
+        {
+            journal.used_tool(entry.event.sequence);
+        }
+    }
+
+    /// The turn was stopped because the gateway ends. True: it is done again, whole, after the next start.
+    pub(super) fn wait_for_next_life(&self) -> bool {
+        let Some((journal, entry)) = self.noted.as_ref().filter(|_| !self.tool.load(Ordering::Relaxed)) else { return false };
+        journal.waits(entry.event.sequence);
+        true
+    }
+
+    /// Keeps what the turn came to; returns when it is on disk.
+    pub(super) async fn answered(&self, answer: &Answer) {
+        let Some((journal, entry)) = &self.noted else { return };
+        let json = serde_json::to_string(answer).expect("an answer is plain data");
+        if !journal.answered(entry.event.sequence, json).done().await {
+            tracing::warn!("the answer could not be saved before it is delivered; after a crash now the agent would be asked again");
+        }
+    }
+}
+
+/// What makes the messages of an attempt at an event findable: its time and number, and which attempt it is.
+fn stem(entry: &Entry) -> String {
+    let time = u64::try_from(entry.event.accepted_ms).unwrap_or(0);
+    format!("{}{}.{}", base36(time), base36(entry.event.sequence), entry.again)
+}
+
+fn base36(mut number: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.push(char::from_digit((number % 36) as u32, 36).expect("a digit below 36"));
+        number /= 36;
+        if number == 0 {
+            return digits.iter().rev().collect();
+        }
+    }
+}
+
+/// Waits until an event is on disk; false when it cannot be. What is not kept needs no waiting.
+pub(super) async fn safe(saving: Option<Saving>) -> bool {
+    match saving {
+        Some(saving) => saving.done().await,
+        None => true,
+    }
+}
+
+impl Dispatcher {
+    /// Waits for an event to be on disk, and takes it back when it cannot be.
+    pub(super) fn watch_saving(&self, event: Event, saving: Saving) {
+        let inner = self.inner.clone();
+        self.inner.tasks.spawn(async move {
+            let saved = saving.done().await;
+            // One that was handed out already is told by its own task, which has to find what became of its saving.
+            let taken_back = !saved && lock(&inner.queue).cancel(event.sequence).is_some();
+            if saved || taken_back {
+                lock(&inner.savings).remove(&event.sequence);
+            }
+            if taken_back {
+                inner.not_saved(&event).await;
+                inner.finished.notify_waiters();
+            }
+        });
+    }
+}
+
+impl Inner {
+    /// Takes an event into the queue and the journal, in the same order. Returns how many come before it in its lane.
+    pub(super) fn accept(&self, event: NewEvent) -> Result<(Event, usize, Option<Saving>), Refusal> {
+        let journal = self.parts.journal.as_ref();
+        let mut queue = lock(&self.queue);
+        // Again, now that nobody else can come between.
+        if self.knows(&event) {
+            return Err(Refusal::Known);
+        }
+        let event = queue.accept(event, jiff::Timestamp::now().as_millisecond())?;
+        let ahead = queue.position(event.sequence).unwrap_or(0);
+        let saving = journal.map(|journal| journal.accepted(&event));
+        if let Some(saving) = &saving {
+            lock(&self.savings).insert(event.sequence, saving.clone());
+        }
+        Ok((event, ahead, saving))
+    }
+
+    /// Whether the same thing was taken before.
+    pub(super) fn knows(&self, event: &NewEvent) -> bool {
+        self.parts.journal.as_ref().zip(event.key.as_ref()).is_some_and(|(journal, key)| journal.knows(key))
+    }
+
+    /// What is noted about an event whose turn begins.
+    pub(super) fn kept(&self, event: &Event) -> Kept {
+        let noted = self.parts.journal.as_ref().and_then(|journal| Some((journal.clone(), Arc::new(journal.entry(event.sequence)?))));
+        Kept { noted, tool: Arc::default() }
+    }
+
+    /// Tells the author that an event could not be kept, and forgets it.
+    pub(super) async fn not_saved(&self, event: &Event) {
+        tracing::error!(event = event.sequence, lane = %event.lane, "event taken back: it could not be written to state/queue.md");
+        if let Some(journal) = &self.parts.journal {
+            journal.forget(event.sequence);
+        }
+        lock(&self.savings).remove(&event.sequence);
+        self.refuse(event, &Refusal::NotSaved.to_string()).await;
+    }
+
+    /// The event is over, whatever became of it.
+    pub(super) fn check_off(&self, event: &Event) {
+        if let Some(journal) = &self.parts.journal {
+            journal.finished(event, jiff::Timestamp::now().as_millisecond());
+        }
+    }
+
+    /// Delivers an answer and checks its event off.
+    pub(super) async fn deliver(&self, event: &Event, kept: &Kept, stage: &Stage, answer: Answer) {
+        let Some(reply) = stage.take() else { return };
+        match reply.finish(answer).await {
+            Ok(()) => {
+                figures::event(event.kind, Outcome::Delivered);
+                tracing::info!("answer delivered");
+                self.check_off(event);
+            }
+            // It may work once the gateway has been restarted; then, once more, and not for ever.
+            Err(error) if kept.noted.is_some() && kept.answer().is_none() => {
+                figures::event(event.kind, Outcome::Undelivered);
+                tracing::error!(%error, "the answer was not delivered; it is kept and tried once more after the next start");
+            }
+            Err(error) => {
+                figures::event(event.kind, Outcome::Undelivered);
+                tracing::error!(%error, "the answer was not delivered; it is in the recording");
+                self.check_off(event);
+            }
+        }
+    }
+
+    /// Says that the turn goes on with the next life of the gateway.
+    pub(super) async fn put_off(&self, stage: &Stage, answer: Answer, id: &str) {
+        tracing::info!("the turn was stopped and begins again with the next start");
+        let Some(reply) = stage.take() else { return };
+        let failure = Some(format!("I am restarting; this is answered as soon as I am back. (restarting, {id})"));
+        if let Err(error) = reply.finish(Answer { failure, ..answer }).await {
+            tracing::warn!(%error, "could not say that the turn begins again");
+        }
+    }
+}

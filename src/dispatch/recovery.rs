@@ -1,0 +1,171 @@
+//! After a restart: what becomes of the events that an earlier life of the gateway left open.
+//!
+//! What waited runs. What ran and had used no tool runs again. What had used a tool is not simply repeated: people are asked.
+//! What was answered is delivered. What was running at three deaths of the gateway is set aside, and people are asked.
+//! Pinned by `tests/dispatch/kept.rs`.
+
+use super::questions::Person;
+use super::reply::{Notice, Offer};
+use super::{Dispatcher, Inner, lock};
+use crate::event::{Event, Lane, Origin, Sequence};
+use crate::workspace::{Entry, Journal, OFFER_SPAN_MS};
+
+/// An event that was running at so many deaths of the gateway may be what it dies of.
+const DEATHS: u32 = 3;
+const LABEL: &str = "Try again";
+
+/// Why an event is not done again, in words for the person who wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgainRefusal {
+    /// It was started again already, or the offer is too old.
+    #[error("This is no longer on offer.")]
+    Gone,
+    /// Neither asked for it nor may approve.
+    #[error("This is not yours to start again: whoever asked, the bot's owner and its approvers may.")]
+    NotYours,
+    /// The gateway is stopping.
+    #[error("I am restarting. Please try again in a minute. (shutting down)")]
+    ShuttingDown,
+    /// It could not be written down.
+    #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
+    NotSaved,
+}
+
+impl Dispatcher {
+    /// Brings back what an earlier life left open. To be called once, before anything is submitted; returns at once, and
+    /// people are asked in the background.
+    pub fn recover(&self) {
+        let Some(journal) = self.inner.parts.journal.clone() else { return };
+        let (mut restored, mut offers, mut offered) = (0, Vec::new(), 0);
+        {
+            let mut queue = lock(&self.inner.queue);
+            for entry in journal.open_events() {
+                if entry.offered.is_some() {
+                    offered += 1;
+                } else if entry.answer.is_none() && (entry.tool || entry.started >= DEATHS) {
+                    offers.push(entry);
+                } else {
+                    restored += 1;
+                    queue.restore(entry.event);
+                }
+            }
+        }
+        if restored + offers.len() + offered > 0 {
+            tracing::info!(
+                restored,
+                asked = offers.len(),
+                offered,
+                "events of an earlier life of the gateway: restored, asked about now, asked about before"
+            );
+        }
+        let inner = self.inner.clone();
+        self.inner.tasks.spawn(async move {
+            for entry in offers {
+                inner.offer(&journal, &entry).await;
+            }
+        });
+        self.pump();
+    }
+
+    /// Does an event again that was offered, because a person pressed its button; the first press counts. Returns when that
+    /// is on disk.
+    ///
+    /// # Errors
+    /// [`AgainRefusal`], in words for that person; nothing was started.
+    pub async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
+        let journal = self.inner.parts.journal.as_ref().ok_or(AgainRefusal::Gone)?;
+        let (sequence, again) = read_id(id).ok_or(AgainRefusal::Gone)?;
+        let entry = journal.entry(sequence).filter(|entry| entry.again == again).ok_or(AgainRefusal::Gone)?;
+        let fresh = |at: i64| at >= jiff::Timestamp::now().as_millisecond() - OFFER_SPAN_MS;
+        if !entry.offered.is_some_and(fresh) {
+            return Err(AgainRefusal::Gone);
+        }
+        let event = entry.event;
+        if !self.inner.questions.may_act(event.asker, &event.lane, person) {
+            tracing::warn!(event = sequence, lane = %event.lane, ?person, "refused to start an event again: neither asker nor approver");
+            return Err(AgainRefusal::NotYours);
+        }
+        let saving = {
+            let queue = lock(&self.inner.queue);
+            if queue.is_closed() {
+                return Err(AgainRefusal::ShuttingDown);
+            }
+            // Another press may have come between.
+            if journal.entry(sequence).is_none_or(|entry| entry.again != again || entry.offered.is_none()) {
+                return Err(AgainRefusal::Gone);
+            }
+            journal.again(sequence)
+        };
+        if !saving.done().await {
+            // The mark is written as soon as that is possible, and the next start takes it up.
+            tracing::error!(event = sequence, "cannot note in state/queue.md that an event is done again");
+            return Err(AgainRefusal::NotSaved);
+        }
+        tracing::info!(event = sequence, lane = %event.lane, ?person, "a person has an event done again");
+        lock(&self.inner.queue).restore(event);
+        self.pump();
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Asks people whether an event is to be done again.
+    async fn offer(&self, journal: &Journal, entry: &Entry) {
+        let (event, aside) = (&entry.event, !entry.tool);
+        let (channel, about) = place(event);
+        let what = if about.is_some() { "this".to_owned() } else { self.excerpt(event) };
+        let text = if aside {
+            tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running at every one of the gateway's last deaths; it is set aside");
+            format!("I died {} times while I worked on {what}, so I have set it aside. (set aside)", entry.started)
+        } else {
+            tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
+            format!(
+                "I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)"
+            )
+        };
+        let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
+        let told = self.parts.outlet.notify(Notice { channel, about, text, offer: Some(offer.clone()) }).await;
+        if aside && channel.is_some() {
+            let text =
+                format!("An event in {} was running when I died, {} times; I have set it aside. (set aside)", event.lane, entry.started);
+            // Where there is no such channel, the log has told.
+            let _ = self.parts.outlet.notify(Notice { channel: None, about: None, text, offer: Some(offer) }).await;
+        }
+        match told {
+            Ok(()) => journal.offered(event.sequence, jiff::Timestamp::now().as_millisecond(), aside),
+            Err(error) => {
+                tracing::error!(event = event.sequence, lane = %event.lane, %error, "nobody could be asked about an event; trying again with the next start");
+            }
+        }
+    }
+
+    /// The beginning of a prompt that cannot be pointed at, in one line.
+    fn excerpt(&self, event: &Event) -> String {
+        let line: String = event.prompt.chars().map(|c| if c.is_control() || c == '`' { ' ' } else { c }).take(80).collect();
+        let line = self.parts.redactor.clean(line.trim().to_owned());
+        match &event.lane {
+            Lane::Channel(_) | Lane::Console => format!("`{line}`"),
+            lane => format!("{lane}: `{line}`"),
+        }
+    }
+}
+
+/// Where people are told about an event, and which message it came from.
+fn place(event: &Event) -> (Option<u64>, Option<u64>) {
+    match (&event.origin, &event.lane) {
+        (Origin::Message { channel, message }, _) => (Some(*channel), Some(*message)),
+        (Origin::Interaction { channel, .. }, _) | (_, Lane::Channel(channel)) => (Some(*channel), None),
+        (Origin::Internal { channel }, _) => (*channel, None),
+        (Origin::Console, _) => (None, None),
+    }
+}
+
+/// Which event a button is about, and which attempt at it: an old button starts nothing twice.
+fn id_of(sequence: Sequence, again: u32) -> String {
+    format!("{sequence}-{again}")
+}
+
+fn read_id(id: &str) -> Option<(Sequence, u32)> {
+    let (sequence, again) = id.split_once('-')?;
+    Some((sequence.parse().ok()?, again.parse().ok()?))
+}

@@ -1,0 +1,196 @@
+//! `state/queue.md`: every accepted event and how far it came, so that none is lost when the program dies.
+//!
+//! Owns the file and what it says; decides nothing about what becomes of events after a restart. An event that was
+//! reported as saved is on disk (fdatasync). Writing happens on one thread: what waits is written at once and synced once.
+//! Pinned by the tests below (the file cut at every byte), `tests/dispatch/kept.rs` and `tests/gateway/chaos.rs`.
+
+mod pages;
+mod record;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+pub use self::pages::{Entry, OFFER_SPAN_MS};
+
+use self::pages::Pages;
+use self::record::{Finished, Mark, Record};
+use self::writer::{Job, Writer};
+use super::replace::replace;
+use super::{FileError, blocking};
+use crate::event::{Event, Sequence};
+
+/// The journal of one gateway. Cheap to clone; clones share everything.
+#[derive(Clone)]
+pub struct Journal {
+    pages: Arc<Mutex<Pages>>,
+    jobs: Arc<Mutex<Sender<Job>>>,
+}
+
+/// Tells whether something reached the disk.
+#[derive(Clone, Debug)]
+pub struct Saving(watch::Receiver<Option<bool>>);
+
+impl Saving {
+    /// Waits until it is on disk; false when it cannot be written.
+    pub async fn done(mut self) -> bool {
+        // A writer that is gone has written nothing.
+        self.0.wait_for(Option::is_some).await.is_ok_and(|done| *done == Some(true))
+    }
+}
+
+impl Journal {
+    /// Reads the file of an earlier life, makes it short, and goes on with it.
+    ///
+    /// # Errors
+    /// [`FileError`] when it cannot be read or written.
+    pub(super) async fn open(folder: PathBuf) -> Result<Self, FileError> {
+        blocking(move || Self::begin(&folder.join("queue.md"), jiff::Timestamp::now().as_millisecond())).await
+    }
+
+    fn begin(path: &Path, now_ms: i64) -> Result<Self, FileError> {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(FileError::new("read", path, source)),
+        };
+        let (mut pages, warnings) = Pages::read(&String::from_utf8_lossy(&bytes));
+        for warning in warnings {
+            tracing::warn!("`{}` {warning}", path.display());
+        }
+        for event in pages.prune(now_ms) {
+            tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier life of the gateway is given up: nobody waits for it");
+            pages.apply(&Record::Mark(event.sequence, Mark::Finished(Finished::of(&event, now_ms))));
+        }
+        let failed = |source| FileError::new("write", path, source);
+        replace(path, pages.render().as_bytes()).map_err(failed)?;
+        let pages = Arc::new(Mutex::new(pages));
+        let (jobs, received) = channel();
+        let writer = Writer::open(path.to_owned(), Arc::clone(&pages), received).map_err(failed)?;
+        std::thread::Builder::new().name("journal".to_owned()).spawn(move || writer.run()).map_err(failed)?;
+        Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)) })
+    }
+
+    /// The highest sequence number given so far.
+    #[must_use]
+    pub fn last(&self) -> Sequence {
+        lock(&self.pages).last()
+    }
+
+    /// Whether an event with this key is open, or was finished lately (the last 4,096 of 24 hours).
+    #[must_use]
+    pub fn knows(&self, key: &str) -> bool {
+        lock(&self.pages).knows(key)
+    }
+
+    /// The events that are not finished, oldest first.
+    #[must_use]
+    pub fn open_events(&self) -> Vec<Entry> {
+        lock(&self.pages).open().cloned().collect()
+    }
+
+    /// How far an event came; none: it is not open.
+    #[must_use]
+    pub fn entry(&self, sequence: Sequence) -> Option<Entry> {
+        lock(&self.pages).entry(sequence).cloned()
+    }
+
+    /// Channel and id of every Discord message that was taken and is still known.
+    #[must_use]
+    pub fn messages(&self) -> Vec<(u64, u64)> {
+        lock(&self.pages).messages().collect()
+    }
+
+    /// Keeps an accepted event. When it cannot be written, [`Journal::forget`] it.
+    pub fn accepted(&self, event: &Event) -> Saving {
+        self.write(Record::Accepted(Box::new(event.clone())), true)
+    }
+
+    /// Forgets an event that could not be written.
+    pub fn forget(&self, sequence: Sequence) {
+        lock(&self.pages).forget(sequence);
+    }
+
+    /// Notes that a turn begins.
+    pub fn started(&self, sequence: Sequence) {
+        self.mark(sequence, Mark::Started);
+    }
+
+    /// Notes that the agent used a tool.
+    pub fn used_tool(&self, sequence: Sequence) {
+        self.mark(sequence, Mark::Tool);
+    }
+
+    /// Notes the messages of the reply.
+    pub fn posted(&self, sequence: Sequence, messages: &[u64]) {
+        self.mark(sequence, Mark::Posted(messages.to_vec()));
+    }
+
+    /// Notes what the turn came to, before anybody is told.
+    pub fn answered(&self, sequence: Sequence, answer: String) -> Saving {
+        self.mark(sequence, Mark::Answered(answer))
+    }
+
+    /// Notes that a turn was given up and begins again with the next start.
+    pub fn waits(&self, sequence: Sequence) {
+        self.mark(sequence, Mark::Waiting);
+    }
+
+    /// Notes that people were asked whether to do it again; `aside` when it was set aside.
+    pub fn offered(&self, sequence: Sequence, now_ms: i64, aside: bool) {
+        self.mark(sequence, Mark::Offered { at_ms: now_ms, aside });
+    }
+
+    /// Makes an offered event one that waits, as if nothing had happened to it.
+    pub fn again(&self, sequence: Sequence) -> Saving {
+        self.mark(sequence, Mark::Again)
+    }
+
+    /// Checks an event off.
+    pub fn finished(&self, event: &Event, now_ms: i64) {
+        self.mark(event.sequence, Mark::Finished(Finished::of(event, now_ms)));
+    }
+
+    /// Waits until everything so far is on disk; false when it cannot be written.
+    pub async fn flush(&self) -> bool {
+        let (told, saving) = watch::channel(None);
+        self.send(Job { line: String::new(), or_never: true, told: Some(told) });
+        Saving(saving).done().await
+    }
+
+    fn mark(&self, sequence: Sequence, mark: Mark) -> Saving {
+        self.write(Record::Mark(sequence, mark), false)
+    }
+
+    fn write(&self, record: Record, or_never: bool) -> Saving {
+        let line = record.write();
+        let (told, saving) = watch::channel(None);
+        // Held until it is on its way, so that the file says it in the same order.
+        let mut pages = lock(&self.pages);
+        pages.apply(&record);
+        self.send(Job { line, or_never, told: Some(told) });
+        Saving(saving)
+    }
+
+    fn send(&self, job: Job) {
+        // The writer lives as long as we do; where it panicked, whoever waits is told that nothing was written.
+        let _ = lock(&self.jobs).send(job);
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Journal")
+    }
+}
+
+/// The value, also after a panic elsewhere: every critical section here leaves it whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! What the journal says: which events are open and how far each came, and which are over. Pure.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::record::{Finished, Mark, Record, of_one_life};
+use crate::event::{Event, Sequence};
+
+/// Events that are over and remembered, so that none is taken twice.
+const FINISHED_MOST: usize = 4_096;
+const FINISHED_SPAN_MS: i64 = 24 * 3_600_000;
+/// An offer that nobody took for so long is withdrawn.
+pub const OFFER_SPAN_MS: i64 = 7 * 24 * 3_600_000;
+
+const HEADING: &str = "# Queue
+
+Events that were accepted and are not finished yet, each a task with its JSON, and below them what happened to them. Written by
+Aetheel; to mend it, stop Aetheel first. Taking a task's line out forgets the event, `[x]` in place of `[ ]` checks it off. After a
+change inside a line take the check at its end (`#` and eight digits) away.
+
+";
+
+/// An event that is not finished.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// As it was accepted.
+    pub event: Event,
+    /// How often its turn began and did not come to an end.
+    pub started: u32,
+    /// Its agent used a tool.
+    pub tool: bool,
+    /// The messages of its reply.
+    pub posted: Vec<u64>,
+    /// What it came to, while nobody knows whether that was delivered.
+    pub answer: Option<String>,
+    /// People were asked whether to do it again; milliseconds since 1970.
+    pub offered: Option<i64>,
+    /// It was set aside because the gateway died too often while it ran.
+    pub aside: bool,
+    /// How often people had it done again.
+    pub again: u32,
+}
+
+impl Entry {
+    fn new(event: Event) -> Self {
+        Self { event, started: 0, tool: false, posted: Vec::new(), answer: None, offered: None, aside: false, again: 0 }
+    }
+}
+
+/// Everything the journal says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Pages {
+    open: BTreeMap<Sequence, Entry>,
+    finished: VecDeque<(Sequence, Finished)>,
+    /// Whether an event with this key is open, or over and remembered.
+    keys: HashMap<String, Sequence>,
+    last: Sequence,
+    /// Lines that could not be read, kept for whoever mends them.
+    unread: Vec<String>,
+}
+
+impl Pages {
+    /// Reads a file. Returns what is wrong with it, too: a line each.
+    pub(super) fn read(text: &str) -> (Self, Vec<String>) {
+        let (mut pages, mut warnings) = (Self::default(), Vec::new());
+        for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+            let Some(whole) = line.strip_suffix('\n') else {
+                warnings.push(format!("line {number} is not whole and left out: the last write was cut off"));
+                break;
+            };
+            match Record::read(whole) {
+                None => {}
+                Some(Ok(record)) => pages.apply(&record),
+                Some(Err(fault)) => {
+                    warnings.push(format!("line {number} is left out: {fault}"));
+                    pages.unread.push(whole.to_owned());
+                }
+            }
+        }
+        (pages, warnings)
+    }
+
+    /// The file as short as may be.
+    pub(super) fn render(&self) -> String {
+        let mut text = HEADING.to_owned();
+        text.push_str(&Record::Mark(self.last, Mark::Last).write());
+        for (sequence, finished) in &self.finished {
+            text.push_str(&Record::Mark(*sequence, Mark::Finished(finished.clone())).write());
+        }
+        for (sequence, entry) in &self.open {
+            text.push_str(&Record::Accepted(Box::new(entry.event.clone())).write());
+            let mut marks = vec![Mark::Again; entry.again as usize];
+            marks.extend(vec![Mark::Started; entry.started as usize]);
+            marks.extend(entry.tool.then_some(Mark::Tool));
+            marks.extend((!entry.posted.is_empty()).then(|| Mark::Posted(entry.posted.clone())));
+            marks.extend(entry.answer.clone().map(Mark::Answered));
+            marks.extend(entry.offered.map(|at_ms| Mark::Offered { at_ms, aside: entry.aside }));
+            for mark in marks {
+                text.push_str(&Record::Mark(*sequence, mark).write());
+            }
+        }
+        for line in &self.unread {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Takes in what happened. What is said about an event that is not open changes nothing.
+    pub(super) fn apply(&mut self, record: &Record) {
+        let sequence = record.sequence();
+        self.last = self.last.max(sequence);
+        match record {
+            Record::Accepted(event) => {
+                if self.is_over(sequence) {
+                    return;
+                }
+                if let Some(key) = &event.key {
+                    self.keys.insert(key.clone(), sequence);
+                }
+                self.open.entry(sequence).or_insert_with(|| Entry::new((**event).clone()));
+            }
+            Record::Mark(_, Mark::Finished(finished)) => {
+                if self.is_over(sequence) {
+                    return;
+                }
+                // Where it was checked off by hand, what is known of it stands in its own line only.
+                let finished = match self.open.remove(&sequence) {
+                    Some(entry) => Finished::of(&entry.event, finished.at_ms),
+                    None => finished.clone(),
+                };
+                if let Some(key) = &finished.key {
+                    self.keys.insert(key.clone(), sequence);
+                }
+                self.finished.push_back((sequence, finished));
+                while self.finished.len() > FINISHED_MOST {
+                    self.drop_oldest();
+                }
+            }
+            Record::Mark(_, mark) => {
+                let Some(entry) = self.open.get_mut(&sequence) else { return };
+                match mark {
+                    Mark::Started => entry.started += 1,
+                    Mark::Tool => entry.tool = true,
+                    Mark::Posted(ids) => entry.posted.clone_from(ids),
+                    Mark::Answered(answer) => entry.answer = Some(answer.clone()),
+                    Mark::Waiting => entry.started = entry.started.saturating_sub(1),
+                    Mark::Offered { at_ms, aside } => (entry.offered, entry.aside) = (Some(*at_ms), *aside),
+                    Mark::Again => *entry = Entry { again: entry.again + 1, ..Entry::new(entry.event.clone()) },
+                    Mark::Finished(_) | Mark::Last => {}
+                }
+            }
+        }
+    }
+
+    /// Undoes the acceptance of an event that could not be written.
+    pub(super) fn forget(&mut self, sequence: Sequence) {
+        let Some(entry) = self.open.remove(&sequence) else { return };
+        if let Some(key) = entry.event.key {
+            self.keys.remove(&key);
+        }
+    }
+
+    /// Forgets what is over for long, and returns what has waited in vain: offers nobody took, and what belonged to an
+    /// earlier life of the gateway.
+    pub(super) fn prune(&mut self, now_ms: i64) -> Vec<Event> {
+        while self.finished.front().is_some_and(|(_, finished)| finished.at_ms < now_ms - FINISHED_SPAN_MS) {
+            self.drop_oldest();
+        }
+        let over = |entry: &&Entry| entry.offered.is_some_and(|at| at < now_ms - OFFER_SPAN_MS) || of_one_life(&entry.event);
+        self.open.values().filter(over).map(|entry| entry.event.clone()).collect()
+    }
+
+    fn is_over(&self, sequence: Sequence) -> bool {
+        // Lately finished ones are asked about most.
+        self.finished.iter().rev().any(|(over, _)| *over == sequence)
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((sequence, Finished { key: Some(key), .. })) = self.finished.pop_front()
+            && self.keys.get(&key) == Some(&sequence)
+        {
+            self.keys.remove(&key);
+        }
+    }
+
+    pub(super) fn knows(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    pub(super) fn last(&self) -> Sequence {
+        self.last
+    }
+
+    pub(super) fn entry(&self, sequence: Sequence) -> Option<&Entry> {
+        self.open.get(&sequence)
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = &Entry> {
+        self.open.values()
+    }
+
+    /// Channel and id of every message that was taken and is still known.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (u64, u64)> {
+        let open = self.open.values().filter_map(|entry| Finished::of(&entry.event, 0).message);
+        open.chain(self.finished.iter().filter_map(|(_, finished)| finished.message))
+    }
+}

@@ -1,0 +1,189 @@
+//! One line of `state/queue.md`.
+//!
+//! An accepted event is a task (`- [ ]`), a finished one a task that is checked off (`- [x]`), and what happened between
+//! stands in lines of its own. A line ends in a check of what stands before it; one without a check was written by hand
+//! and is believed.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::event::{Event, Lane, Origin, Sequence};
+use crate::workspace::ledger::{Token, code, tokens};
+
+/// Something that happened to an event.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Record {
+    Accepted(Box<Event>),
+    Mark(Sequence, Mark),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Mark {
+    /// Its turn began.
+    Started,
+    /// Its agent used a tool.
+    Tool,
+    /// The messages of its reply.
+    Posted(Vec<u64>),
+    /// What it came to, in the form of whoever keeps it.
+    Answered(String),
+    /// Its turn was given up without anybody being refused.
+    Waiting,
+    /// People were asked whether it is to be done again, at this time.
+    Offered {
+        at_ms: i64,
+        /// Because it ended the gateway too often.
+        aside: bool,
+    },
+    /// Somebody wants it done again.
+    Again,
+    Finished(Finished),
+    /// Sequence numbers were given up to here.
+    Last,
+}
+
+/// What is kept of an event that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Finished {
+    pub(super) at_ms: i64,
+    pub(super) key: Option<String>,
+    /// Channel and id of the message that asked.
+    pub(super) message: Option<(u64, u64)>,
+}
+
+impl Finished {
+    pub(super) fn of(event: &Event, at_ms: i64) -> Self {
+        let message = match event.origin {
+            Origin::Message { channel, message } => Some((channel, message)),
+            _ => None,
+        };
+        Self { at_ms, key: event.key.clone(), message }
+    }
+}
+
+impl Record {
+    pub(super) fn sequence(&self) -> Sequence {
+        match self {
+            Self::Accepted(event) => event.sequence,
+            Self::Mark(sequence, _) => *sequence,
+        }
+    }
+
+    /// The line, with its end.
+    pub(super) fn write(&self) -> String {
+        let number = code(&self.sequence().to_string());
+        let mut line = match self {
+            Self::Accepted(event) => {
+                let json = serde_json::to_string(event).expect("an event is plain data");
+                format!("- [ ] {number} in {}: {}", code(&event.lane.to_string()), code(&json))
+            }
+            Self::Mark(_, mark) => match mark {
+                Mark::Started => format!("- {number} started"),
+                Mark::Tool => format!("- {number} used a tool"),
+                Mark::Posted(ids) => {
+                    let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+                    format!("- {number} posted {}", code(&ids.join(" ")))
+                }
+                Mark::Answered(answer) => format!("- {number} answered {}", code(answer)),
+                Mark::Waiting => format!("- {number} waits"),
+                Mark::Offered { at_ms, aside: false } => format!("- {number} offered {}", code(&at_ms.to_string())),
+                Mark::Offered { at_ms, aside: true } => format!("- {number} aside {}", code(&at_ms.to_string())),
+                Mark::Again => format!("- {number} again"),
+                Mark::Last => format!("- {number} last"),
+                Mark::Finished(Finished { at_ms, key, message }) => {
+                    let mut line = format!("- [x] {number} at {}", code(&at_ms.to_string()));
+                    if let Some((channel, message)) = message {
+                        let _ = write!(line, " message {}", code(&format!("{channel}/{message}")));
+                    }
+                    if let Some(key) = key {
+                        let _ = write!(line, " key {}", code(key));
+                    }
+                    line
+                }
+            },
+        };
+        let check = check(&line);
+        let _ = writeln!(line, " `#{check}`");
+        line
+    }
+
+    /// Reads a line without its end. None: it is no entry.
+    pub(super) fn read(line: &str) -> Option<Result<Self, String>> {
+        let item = line.trim_end().strip_prefix("- ")?;
+        let (task, rest) = match (item.strip_prefix("[ ] "), item.strip_prefix("[x] ")) {
+            (Some(rest), _) => (Some(false), rest),
+            (_, Some(rest)) => (Some(true), rest),
+            _ => (None, item),
+        };
+        let plain = format!("- {rest}");
+        let tokens = match tokens(&plain)? {
+            Ok(tokens) => tokens,
+            Err(fault) => return Some(Err(fault)),
+        };
+        Some(read(line.trim_end(), task, &tokens))
+    }
+}
+
+fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, String> {
+    let mut tokens = tokens;
+    if let Some((Token::Code(last), before)) = tokens.split_last()
+        && let Some(noted) = last.strip_prefix('#')
+    {
+        let content = line.rsplit_once(" `#").map_or(line, |(content, _)| content);
+        if noted != check(content) {
+            return Err("its check does not fit; take the check at its end away if this was mended by hand".to_owned());
+        }
+        tokens = before;
+    }
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
+    let time = |text: &str| text.parse::<i64>().map_err(|_| format!("`{text}` is not a time in milliseconds"));
+    let [Token::Code(sequence), rest @ ..] = tokens else { return Err("it does not begin with a number".to_owned()) };
+    let sequence = number(sequence)?;
+    let words: Vec<&str> = rest.iter().filter_map(|token| if let Token::Word(word) = token { Some(word.as_str()) } else { None }).collect();
+    let codes: Vec<&str> = rest.iter().filter_map(|token| if let Token::Code(code) = token { Some(code.as_str()) } else { None }).collect();
+    let mark = match (task, words.first().copied(), codes.as_slice()) {
+        (Some(false), _, [.., json]) => {
+            let event: Event = serde_json::from_str(json).map_err(|error| format!("its event cannot be read: {error}"))?;
+            if event.sequence != sequence {
+                return Err(format!("its event is number {}", event.sequence));
+            }
+            return Ok(Record::Accepted(Box::new(event)));
+        }
+        (Some(true), ..) => {
+            let after = |word: &str| {
+                let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
+                if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.as_str()) } else { None }
+            };
+            let message = after("message").map(|both| both.split_once('/').ok_or_else(|| format!("`{both}` is not `channel/message`")));
+            let message =
+                message.transpose()?.map(|(channel, message)| Ok::<_, String>((number(channel)?, number(message)?))).transpose()?;
+            let at_ms = after("at").map_or(Ok(0), time)?;
+            Mark::Finished(Finished { at_ms, key: after("key").map(str::to_owned), message })
+        }
+        (None, Some("started"), []) => Mark::Started,
+        (None, Some("used"), []) => Mark::Tool,
+        (None, Some("posted"), [ids]) => Mark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?),
+        (None, Some("answered"), [answer]) => Mark::Answered((*answer).to_owned()),
+        (None, Some("waits"), []) => Mark::Waiting,
+        (None, Some("offered"), [at]) => Mark::Offered { at_ms: time(at)?, aside: false },
+        (None, Some("aside"), [at]) => Mark::Offered { at_ms: time(at)?, aside: true },
+        (None, Some("again"), []) => Mark::Again,
+        (None, Some("last"), []) => Mark::Last,
+        _ => return Err("it says nothing that is known".to_owned()),
+    };
+    Ok(Record::Mark(sequence, mark))
+}
+
+/// Eight hexadecimal digits.
+fn check(content: &str) -> String {
+    Sha256::digest(content.as_bytes()).iter().take(4).fold(String::new(), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}
+
+/// Whether an event is about the gateway's own life, and so of one life only.
+pub(super) fn of_one_life(event: &Event) -> bool {
+    matches!(event.lane, Lane::Hook(_))
+}

@@ -1,0 +1,142 @@
+//! The thread that writes the journal: takes what waits, writes it at once, syncs once, and tells everybody.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::lock;
+use super::pages::Pages;
+use crate::workspace::replace::replace;
+
+/// Lines written together at most.
+const TOGETHER: usize = 4_096;
+/// After which what could not be written is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// A file larger than this is made short again.
+const LARGE: u64 = 8 << 20;
+
+/// Something to write.
+pub(super) struct Job {
+    /// A whole line; empty to be told when everything before is written.
+    pub(super) line: String,
+    /// It is given up when it cannot be written: nobody relies on it then. Otherwise it is tried again.
+    pub(super) or_never: bool,
+    /// Told whether it is on disk.
+    pub(super) told: Option<watch::Sender<Option<bool>>>,
+}
+
+pub(super) struct Writer {
+    pub(super) path: PathBuf,
+    pub(super) pages: Arc<Mutex<Pages>>,
+    pub(super) jobs: Receiver<Job>,
+    file: File,
+    /// Up to where the file holds whole lines that are on disk.
+    length: u64,
+    /// Lines that must still be written.
+    owed: String,
+    failing: bool,
+    /// When to make the file short again.
+    large: u64,
+}
+
+impl Writer {
+    pub(super) fn open(path: PathBuf, pages: Arc<Mutex<Pages>>, jobs: Receiver<Job>) -> io::Result<Self> {
+        let file = append(&path)?;
+        let length = file.metadata()?.len();
+        Ok(Self { path, pages, jobs, file, length, owed: String::new(), failing: false, large: (2 * length).max(LARGE) })
+    }
+
+    /// Runs until the journal is gone.
+    pub(super) fn run(mut self) {
+        loop {
+            let first = if self.owed.is_empty() {
+                self.jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                self.jobs.recv_timeout(AGAIN)
+            };
+            let mut batch = match first {
+                Ok(job) => vec![job],
+                Err(RecvTimeoutError::Timeout) => Vec::new(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.write(Vec::new());
+                    return;
+                }
+            };
+            batch.extend(self.jobs.try_iter().take(TOGETHER));
+            self.write(batch);
+            if self.length > self.large && !self.failing {
+                self.shorten();
+            }
+        }
+    }
+
+    fn write(&mut self, batch: Vec<Job>) {
+        let mut text = std::mem::take(&mut self.owed);
+        let owed = text.len();
+        batch.iter().for_each(|job| text.push_str(&job.line));
+        let written = if text.is_empty() { Ok(()) } else { self.append(text.as_bytes()) };
+        match &written {
+            Ok(()) if self.failing => {
+                self.failing = false;
+                tracing::info!("state/queue.md can be written again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::error!(%error, path = %self.path.display(), "cannot write the queue's file: nothing new is taken until it can be; make room or mend its folder");
+                }
+                text.truncate(owed);
+                batch.iter().filter(|job| !job.or_never).for_each(|job| text.push_str(&job.line));
+                self.owed = text;
+            }
+        }
+        for told in batch.into_iter().filter_map(|job| job.told) {
+            told.send_replace(Some(written.is_ok()));
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(bytes).and_then(|()| self.file.sync_data());
+        match written {
+            Ok(()) => self.length += bytes.len() as u64,
+            // Half a line would spoil the next one.
+            Err(_) => self.file.set_len(self.length)?,
+        }
+        written
+    }
+
+    /// Writes the file anew without what is over for long.
+    fn shorten(&mut self) {
+        let (text, rest) = {
+            let pages = lock(&self.pages);
+            // Whoever writes holds this lock: what is in the file then is what these pages say.
+            let rest: Vec<Job> = self.jobs.try_iter().collect();
+            (pages.render(), rest)
+        };
+        let done = replace(&self.path, text.as_bytes()).and_then(|_| append(&self.path));
+        match done {
+            Ok(file) => {
+                self.file = file;
+                self.length = text.len() as u64;
+                tracing::debug!(bytes = self.length, "state/queue.md was made short again");
+                for told in rest.into_iter().filter_map(|job| job.told) {
+                    told.send_replace(Some(true));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot make state/queue.md short again; it goes on growing");
+                self.write(rest);
+            }
+        }
+        self.large = (2 * self.length).max(LARGE);
+    }
+}
+
+fn append(path: &std::path::Path) -> io::Result<File> {
+    OpenOptions::new().append(true).open(path)
+}

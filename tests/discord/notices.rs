@@ -1,0 +1,126 @@
+//! What is told beside answers, the button that brings an event back, and replies that go on after a restart.
+
+use std::sync::{Arc, Mutex};
+
+use aetheel::dispatch::{AgainRefusal, Notice, Offer, Outlet, Person, Traces};
+
+use super::desk::{Bot, Turn, options};
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
+
+fn notice() -> Notice {
+    let offer = Some(Offer { id: "17-0".to_owned(), label: "Try again".to_owned() });
+    Notice { channel: Some(CHANNEL), about: None, text: "I was interrupted. (interrupted)".to_owned(), offer }
+}
+
+async fn button(local: &LocalDiscord) -> Message {
+    local.wait_for("a notice", |local| local.messages(CHANNEL).into_iter().find(|message| !local.buttons(message.id).is_empty())).await
+}
+
+async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
+    local.wait_for("the acknowledgement", |local| local.interaction(interaction).acknowledged).await.1
+}
+
+/// The ephemeral word that followed an interaction.
+async fn told(local: &LocalDiscord, text: &str) {
+    local.wait_for_message(CHANNEL, |content| content == text).await;
+}
+
+#[tokio::test]
+async fn a_pressed_offer_loses_its_button_and_says_who_pressed() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let about = local.mention(CHANNEL, ANN, "go");
+    bot.event(&local, "go").await;
+    bot.discord.notify(Notice { about: Some(about), ..notice() }).await.unwrap();
+    bot.discord.notify(Notice { about: Some(about), ..notice() }).await.unwrap();
+    let message = button(&local).await;
+    assert_eq!(local.messages(CHANNEL).len(), 1, "the same offer, told twice after a crash, is one message");
+    assert_eq!((message.reply_to, local.buttons(message.id)), (Some(about), vec!["Try again".to_owned()]));
+
+    let press = local.press(message.id, ANN, "Try again");
+    assert_eq!(acknowledged(&local, press).await, 7);
+    let (id, person) = bot.office.again.lock().unwrap()[0].clone();
+    assert_eq!(id, "17-0");
+    assert!(matches!(person, Person::User { id: ANN, .. }), "{person:?}");
+    let after = local.messages(CHANNEL).remove(0);
+    assert_eq!(after.content, "I was interrupted. (interrupted)\n-# 🔁 Started again by ann.");
+    assert_eq!(local.buttons(message.id), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn somebody_else_is_told_in_private_and_a_stale_offer_loses_its_button() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    bot.discord.notify(notice()).await.unwrap();
+    let message = button(&local).await;
+    *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::NotYours);
+    assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again")).await, 4);
+    told(&local, &AgainRefusal::NotYours.to_string()).await;
+    assert_eq!(local.buttons(message.id).len(), 1, "others still can");
+    *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::Gone);
+    assert_eq!(acknowledged(&local, local.press(message.id, ANN, "Try again")).await, 7);
+    told(&local, &AgainRefusal::Gone.to_string()).await;
+    assert_eq!(local.buttons(message.id), Vec::<String>::new());
+    assert_eq!(local.messages(CHANNEL)[0].content, "I was interrupted. (interrupted)");
+    assert_eq!(bot.office.again.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_notice_for_nobody_in_particular_goes_to_the_operators_channel() {
+    let local = LocalDiscord::start().await;
+    let mut options = options(&local, Default::default());
+    options.output_channel = Some(OTHER);
+    let bot = Bot::with_options(options, Arc::default()).await.unwrap();
+    bot.discord.notify(Notice { channel: None, offer: None, ..notice() }).await.unwrap();
+    local.wait_for_message(OTHER, |text| text == "I was interrupted. (interrupted)").await;
+    let nowhere = Bot::start(&local).await;
+    let refused = nowhere.discord.notify(Notice { channel: None, offer: None, ..notice() }).await.unwrap_err();
+    assert!(refused.to_string().contains("OUTPUT_CHANNEL_ID"), "{refused}");
+}
+
+/// Traces of one event, and what is noted in them.
+fn traces(posted: &[u64], resumed: bool) -> (Traces, Arc<Mutex<Vec<u64>>>) {
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    let note = Arc::clone(&noted);
+    let note = Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec());
+    (Traces { stem: "m0abcdef1.0".to_owned(), posted: posted.to_vec(), resumed, note }, noted)
+}
+
+#[tokio::test]
+async fn a_reply_of_an_earlier_life_is_gone_on_with_and_not_posted_again() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "go");
+    let event = bot.event(&local, "go").await;
+    // The first life posted a draft of two messages and died.
+    let (first, noted) = traces(&[], false);
+    let mut turn = Turn::kept(&bot, &event, first);
+    turn.say(&format!("{}\n\n{}", "a".repeat(1_500), "b".repeat(1_500)));
+    local.wait_for("the draft", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
+    let ids: Vec<u64> = local.messages(CHANNEL).iter().map(|message| message.id).collect();
+    local.wait_for("the note", |_| (*noted.lock().unwrap() == ids).then_some(())).await;
+    drop(turn);
+
+    let (second, noted) = traces(&ids, true);
+    Turn::kept(&bot, &event, second).done("It is done.").await;
+    assert_eq!(local.texts(CHANNEL), ["It is done."]);
+    assert_eq!(local.messages(CHANNEL)[0].id, ids[0], "the same message");
+    assert_eq!(*noted.lock().unwrap(), ids[..1]);
+}
+
+#[tokio::test]
+async fn a_message_that_was_not_noted_any_more_is_found_by_its_nonce() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "go");
+    let event = bot.event(&local, "go").await;
+    Turn::kept(&bot, &event, traces(&[], false).0).done("It is done.").await;
+    let first = local.messages(CHANNEL);
+    Turn::kept(&bot, &event, traces(&[], true).0).done("It is done.").await;
+    assert_eq!((local.messages(CHANNEL).len(), local.messages(CHANNEL)[0].id), (1, first[0].id));
+    // One that was deleted meanwhile is made anew: the answer is seen in any case.
+    local.delete(first[0].id);
+    Turn::kept(&bot, &event, traces(&[], true).0).done("It is done.").await;
+    assert_eq!(local.texts(CHANNEL), ["It is done."]);
+    assert_ne!(local.messages(CHANNEL)[0].id, first[0].id);
+}

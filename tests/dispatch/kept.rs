@@ -1,0 +1,289 @@
+//! What becomes of accepted events when the gateway dies: each state of the journal, one life after the other.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::{EventKind, Exit, ToolStart};
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{AgainRefusal, Dispatcher, Person, Refusal};
+use aetheel::event::NewEvent;
+use aetheel::queue::Limits;
+use tokio::sync::watch;
+
+use crate::support::scripted::{
+    Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message, parts, plain,
+};
+
+const ANN: u64 = 4;
+
+/// One life of a gateway over the folder's journal.
+struct Life {
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    launcher: Arc<ScriptedLauncher>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Life {
+    /// Begins one in a runtime of its own, so that it can die.
+    fn begin(folder: &Path, understanding: &Understanding, launcher: Arc<ScriptedLauncher>, slots: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let collected = Arc::new(Collected::default());
+        let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(understanding.clone()))));
+        let limits = Limits { max_concurrent: slots, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let dispatcher = runtime.block_on(async {
+            let mut parts = parts(folder, "scripted", backends, launcher.clone(), &collected, limits).await;
+            parts.journal = Some(parts.workspace.journal().await.unwrap());
+            let dispatcher = Dispatcher::new(parts);
+            dispatcher.recover();
+            dispatcher
+        });
+        Self { dispatcher, collected, launcher, runtime }
+    }
+
+    /// Accepts a prompt and returns once it is safe.
+    fn ask(&self, prompt: &str) -> u64 {
+        let key = Some(format!("test:{prompt}"));
+        let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
+        self.runtime.block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await }).unwrap()
+    }
+
+    fn prompts(&self) -> Vec<String> {
+        self.launcher.prompts()
+    }
+
+    fn answers(&self, count: usize) -> Vec<(u64, String, Option<String>)> {
+        let answers = self.runtime.block_on(self.collected.answers(count));
+        answers.into_iter().map(|(event, answer)| (event.sequence, answer.text, answer.failure)).collect()
+    }
+
+    /// Waits until the file says something of an event.
+    fn noted(&self, folder: &Path, wanted: impl Fn(&str) -> bool) {
+        let wait = async {
+            while !wanted(&file(folder)) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let noted = self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await });
+        assert!(noted.is_ok(), "the journal never said so:\n{}", file(folder));
+    }
+
+    /// Nothing is finished, saved or told any more.
+    fn die(self) {
+        self.runtime.shutdown_background();
+    }
+}
+
+fn file(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("config/state/queue.md")).unwrap()
+}
+
+/// Understands `tool` too.
+fn with_tools() -> Understanding {
+    let plain = plain();
+    Arc::new(move |state, input| {
+        if let aetheel::agent::Input::Line(line) = input
+            && line.text == "tool"
+        {
+            let start = ToolStart {
+                id: "t1".to_owned(),
+                parent: None,
+                kind: "bash".to_owned(),
+                native_name: "Bash".to_owned(),
+                title: "ls".to_owned(),
+                target: None,
+                input: "{}".to_owned(),
+            };
+            return Ok(vec![event(EventKind::ToolStart(start))]);
+        }
+        plain(state, input)
+    })
+}
+
+/// Agents that say these lines and then never end.
+fn stuck(lines: &'static [&'static str]) -> Arc<ScriptedLauncher> {
+    ScriptedLauncher::new(move |agent: Agent| async move {
+        agent.say(lines).await;
+        std::future::pending::<()>().await;
+    })
+}
+
+/// Agents that repeat the prompt.
+fn quick() -> Arc<ScriptedLauncher> {
+    ScriptedLauncher::new(|agent: Agent| async move {
+        let said = format!("text {}", agent.prompt);
+        agent.say(&[&said, "done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    })
+}
+
+fn ann() -> Person {
+    person(ANN)
+}
+
+fn person(id: u64) -> Person {
+    Person::User { id, roles: vec![], owner: false, name: "somebody".to_owned() }
+}
+
+#[test]
+fn what_waited_runs_after_a_restart_in_its_order_and_before_anything_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+    assert_eq!(["one", "two", "three"].map(|prompt| first.ask(prompt)), [1, 2, 3]);
+    first.die();
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(second.ask("four"), 4, "numbers go on");
+    let answers: Vec<String> = second.answers(4).into_iter().map(|(_, text, _)| text).collect();
+    assert_eq!(answers, ["one", "two", "three", "four"]);
+    let again = NewEvent { key: Some("test:two".to_owned()), ..message(7, "two") };
+    let _inside = second.runtime.enter();
+    assert_eq!(second.dispatcher.submit(again).err(), Some(Refusal::Known));
+    second.noted(folder.path(), |text| text.matches("- [x]").count() == 4);
+    second.die();
+    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(third.ask("five"), 5);
+    assert_eq!(third.answers(1).len(), 1);
+    assert_eq!(third.prompts(), ["five"], "nothing is done twice");
+}
+
+#[test]
+fn what_ran_without_a_tool_runs_again_and_finds_its_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &plain(), stuck(&["text half"]), 1);
+    first.ask("one");
+    first.noted(folder.path(), |text| text.contains("`1` started"));
+    {
+        let traces = first.collected.traces.lock().unwrap();
+        assert!(!traces[0].resumed && traces[0].posted.is_empty());
+        (traces[0].note)(&[71, 72]);
+    }
+    first.noted(folder.path(), |text| text.contains("posted `71 72`"));
+    let stem = first.collected.traces.lock().unwrap()[0].stem.clone();
+    assert!(stem.len() <= 17 && stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'), "{stem}");
+    first.die();
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(second.answers(1), [(1, "one".to_owned(), None)]);
+    let traces = second.collected.traces.lock().unwrap();
+    assert!(traces[0].resumed && traces[0].posted == [71, 72] && traces[0].stem == stem);
+}
+
+#[test]
+fn what_had_used_a_tool_is_offered_and_done_again_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &with_tools(), stuck(&["tool"]), 1);
+    first.ask("one");
+    first.ask("two");
+    first.noted(folder.path(), |text| text.contains("`1` used a tool"));
+    first.die();
+
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(second.answers(1), [(2, "two".to_owned(), None)], "the lane goes on");
+    let notices = second.runtime.block_on(second.collected.notices(1));
+    assert_eq!((notices[0].channel, notices[0].about), (Some(7), Some(1)));
+    assert!(notices[0].text.contains("already used a tool"), "{notices:?}");
+    let offer = notices[0].offer.clone().unwrap();
+    assert_eq!(offer.label, "Try again");
+    second.noted(folder.path(), |text| text.contains("`1` offered"));
+    second.die();
+
+    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    let press = |id: &str, person: &Person| third.runtime.block_on(third.dispatcher.again(id, person));
+    assert_eq!(press(&offer.id, &person(5)), Err(AgainRefusal::NotYours));
+    assert_eq!(press(&offer.id, &Person::Terminal), Err(AgainRefusal::NotYours));
+    assert_eq!(press("99-0", &ann()), Err(AgainRefusal::Gone));
+    assert_eq!(press(&offer.id, &ann()), Ok(()));
+    assert_eq!(press(&offer.id, &ann()), Err(AgainRefusal::Gone), "pressing twice does it once");
+    assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
+    assert_eq!(third.prompts(), ["one"], "and nobody was asked once more");
+    assert_eq!(third.runtime.block_on(third.collected.notices(0)).len(), 0);
+    let traces = third.collected.traces.lock().unwrap();
+    assert!(!traces[0].resumed && traces[0].stem.ends_with(".1"), "its answer is a new message");
+}
+
+#[test]
+fn what_was_answered_and_perhaps_not_delivered_is_delivered_and_not_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    // The first life dies with its answer in the file: everything before its delivery is there.
+    let first = Life::begin(folder.path(), &plain(), quick(), 1);
+    first.ask("one");
+    first.answers(1);
+    first.noted(folder.path(), |text| text.contains("- [x] `1`"));
+    first.die();
+    let text = file(folder.path());
+    let before: Vec<&str> = text.lines().filter(|line| !line.starts_with("- [x]")).collect();
+    assert!(before.iter().any(|line| line.contains("`1` answered")), "{text}");
+    std::fs::write(folder.path().join("config/state/queue.md"), before.join("\n") + "\n").unwrap();
+
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(second.answers(1), [(1, "one".to_owned(), None)]);
+    assert_eq!(second.prompts(), Vec::<String>::new(), "the agent was not asked again");
+    second.noted(folder.path(), |text| text.contains("- [x] `1`"));
+}
+
+#[test]
+fn what_ran_at_three_deaths_is_set_aside_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    for life in 1..=3 {
+        let life_of = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+        if life == 1 {
+            life_of.ask("deadly");
+        }
+        life_of.noted(folder.path(), |text| text.matches("`1` started").count() == life);
+        life_of.die();
+    }
+    let fourth = Life::begin(folder.path(), &plain(), quick(), 1);
+    let notices = fourth.runtime.block_on(fourth.collected.notices(2));
+    assert_eq!((notices[0].channel, notices[1].channel), (Some(7), None), "its channel and the operator's");
+    assert!(notices.iter().all(|notice| notice.text.contains("(set aside)") && notice.offer.is_some()), "{notices:?}");
+    fourth.noted(folder.path(), |text| text.contains("`1` aside"));
+    assert_eq!(fourth.prompts(), Vec::<String>::new());
+    fourth.runtime.block_on(fourth.dispatcher.again(&notices[0].offer.clone().unwrap().id, &ann())).unwrap();
+    assert_eq!(fourth.answers(1), [(1, "deadly".to_owned(), None)]);
+}
+
+#[test]
+fn a_shutdown_keeps_what_was_not_visibly_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (told, stopped) = watch::channel(0);
+    let told = Mutex::new(told);
+    let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
+        told.lock().unwrap().send_modify(|count| *count += 1);
+        async move {
+            agent.say(&["text half"]).await;
+            agent.commands.recv().await;
+            agent.exit(Exit::Signal(15), "").await;
+        }
+    });
+    let first = Life::begin(folder.path(), &plain(), launcher, 1);
+    first.ask("running");
+    first.ask("waiting");
+    let mut stopped = stopped.clone();
+    first.runtime.block_on(stopped.wait_for(|count| *count == 1)).unwrap();
+    first.runtime.block_on(first.dispatcher.shutdown(Duration::ZERO));
+    let told = first.answers(1);
+    assert_eq!(told.len(), 1, "who waits is told nothing: the answer comes");
+    assert!(told[0].2.as_ref().unwrap().contains("(restarting, "), "{told:?}");
+    first.die();
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let answers: Vec<String> = second.answers(2).into_iter().map(|(_, text, _)| text).collect();
+    assert_eq!(answers, ["running", "waiting"]);
+}
+
+#[test]
+fn what_somebody_stopped_does_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+    first.ask("running");
+    first.ask("waiting");
+    {
+        let _inside = first.runtime.enter();
+        assert!(first.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
+    }
+    first.noted(folder.path(), |text| text.contains("- [x] `2`"));
+    first.die();
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    second.ask("new");
+    second.noted(folder.path(), |text| text.contains("- [x] `3`"));
+    assert!(!second.prompts().contains(&"waiting".to_owned()));
+}

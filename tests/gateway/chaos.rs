@@ -1,0 +1,237 @@
+//! The program killed at random points under load: every message is answered, none twice, each channel in its order.
+//!
+//! `KILLS`, `EVENTS` and `CHANNELS` say how much, `SEED` repeats a run's choices (when the machine is killed in the middle of what
+//! is not repeatable). `make chaos` is the large one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::Signal;
+
+use super::installed;
+use crate::support::discord::{ANN, CROWD, LocalDiscord, Message};
+use crate::support::program::Installation;
+
+/// Prompts on their way at most: more would be refused or take the run too long to catch up.
+const UNDER_WAY: usize = 40;
+/// Without any answer for so long something is lost.
+const PROGRESS: Duration = Duration::from_secs(60);
+/// What the demo agent's answers end with.
+const ENDS: [&str; 2] = ["of our conversation.", "One tool worked, one did not."];
+
+#[tokio::test]
+async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
+    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().expect(name));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+    let seed = number("SEED", now);
+    let run = Run {
+        local: LocalDiscord::start().await,
+        kills: number("KILLS", 15) as usize,
+        events: number("EVENTS", 300) as usize,
+        channels: number("CHANNELS", 30),
+        random: Random(seed),
+        sent: Vec::new(),
+        allowed: 0,
+        offered: HashSet::new(),
+    };
+    println!("SEED={seed} KILLS={} EVENTS={} CHANNELS={}", run.kills, run.events, run.channels);
+    let report = run.through().await.unwrap_or_else(|fault| panic!("SEED={seed}: {fault}"));
+    println!("{report}");
+}
+
+/// Repeatable choices (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % most
+    }
+}
+
+struct Run {
+    local: LocalDiscord,
+    kills: usize,
+    events: usize,
+    channels: u64,
+    random: Random,
+    /// Channel and id of every prompt.
+    sent: Vec<(u64, u64)>,
+    /// How many may be sent by now: they are spread over all lives.
+    allowed: usize,
+    /// Prompts whose repetition was offered: they are answered late.
+    offered: HashSet<u64>,
+}
+
+impl Run {
+    async fn through(mut self) -> Result<String, String> {
+        let began = Instant::now();
+        let installation = installed(&self.local)
+            .with("BUSY_POLICY", "queue")
+            .with("MAX_QUEUE_DEPTH", "100000")
+            .with("MAX_CONCURRENT_QUERIES", "8")
+            .with("DEMO_AGENT_DELAY_MS", "15");
+        // What was learned of rate limits dies with the program, and the next life would run into them once each.
+        for route in ["POST messages", "PATCH message", "guilds", "channels"] {
+            self.local.faults().limit(route, 1_000, Duration::from_secs(1));
+        }
+        let mut program = super::serving(&installation).await;
+        // Only channels where the bot was spoken to before are caught up with.
+        for channel in 0..self.channels {
+            self.send(CROWD + channel);
+        }
+        self.settle(&mut 0).await?;
+        let (mut unready, mut down, mut restored, mut answered) = (0, 0, 0, 0);
+        for kill in 1..=self.kills {
+            self.allowed = self.events * kill / self.kills;
+            // Every other life is short: it dies while it starts or takes up what the last one left.
+            let life = if kill % 2 == 0 { 20 + self.random.below(600) } else { 300 + self.random.below(3_200) };
+            let dies = Instant::now() + Duration::from_millis(life);
+            while Instant::now() < dies {
+                self.load(&mut answered);
+                self.local.wait_a_moment().await;
+            }
+            program.signal(Signal::KILL);
+            program.ended().await;
+            let log = program.log();
+            unready += usize::from(!log.iter().any(|line| line["message"] == "aetheel is ready"));
+            restored += log.iter().filter_map(|line| line["restored"].as_u64()).sum::<u64>();
+            self.allowed += 5;
+            for _ in 0..self.random.below(5) {
+                down += usize::from(self.send_somewhere());
+            }
+            forget_logins(&installation);
+            program = installation.start(&["run"]);
+        }
+        self.allowed = self.events;
+        while self.sent.len() < self.events {
+            self.load(&mut answered);
+            self.local.wait_a_moment().await;
+        }
+        self.settle(&mut answered).await?;
+        self.check()?;
+        program.logs("aetheel is ready").await;
+        program.signal(Signal::TERM);
+        let ended = program.ended().await;
+        let journal = installation.read("state/queue.md");
+        let numbers = |task: &str| journal.lines().filter_map(|line| line.strip_prefix(task)?.split('`').nth(1)).collect::<HashSet<_>>();
+        let open = numbers("- [ ]").difference(&numbers("- [x]")).count();
+        if ended.code != 0 || open > 0 {
+            return Err(format!("it ended with {}, and {open} events are left open", ended.code));
+        }
+        Ok(format!(
+            "{} kills ({unready} before it was ready), {} prompts in {} channels ({down} written while it was down): each answered once and in order; \
+             {restored} times one was taken up by a later life, {} by the button of an offer; {:.0} s",
+            self.kills,
+            self.sent.len(),
+            self.channels,
+            self.offered.len(),
+            began.elapsed().as_secs_f64()
+        ))
+    }
+
+    fn send(&mut self, channel: u64) {
+        let number = self.sent.len();
+        // Some use tools: those are not simply repeated.
+        let prompt = if self.random.below(20) == 0 { format!("tool number {number}") } else { format!("number {number}") };
+        self.sent.push((channel, self.local.mention(channel, ANN, &prompt)));
+    }
+
+    fn send_somewhere(&mut self) -> bool {
+        if self.sent.len() >= self.allowed.min(self.events) {
+            return false;
+        }
+        let channel = CROWD + self.random.below(self.channels);
+        self.send(channel);
+        true
+    }
+
+    /// Keeps prompts under way, and takes offers up as people do. Notes how many are answered.
+    fn load(&mut self, answered: &mut usize) {
+        let replies = self.local.replies();
+        *answered = replies.values().filter(|replies| replies.last().is_some_and(is_final)).count();
+        for _ in 0..4 {
+            if self.sent.len() - *answered < UNDER_WAY {
+                self.send_somewhere();
+            }
+        }
+        for (question, replies) in replies {
+            for offer in replies.iter().filter(|reply| self.local.button(reply.id, "Try again").is_some()) {
+                self.offered.insert(question);
+                self.local.press(offer.id, ANN, "Try again");
+            }
+        }
+    }
+
+    /// Waits until everything is answered.
+    async fn settle(&mut self, answered: &mut usize) -> Result<(), String> {
+        let mut progress = (Instant::now(), 0);
+        loop {
+            self.load(answered);
+            if *answered >= self.sent.len() {
+                return Ok(());
+            }
+            if *answered > progress.1 {
+                progress = (Instant::now(), *answered);
+            }
+            if progress.0.elapsed() > PROGRESS {
+                self.check()?;
+                return Err(format!("only {answered} of {} are answered", self.sent.len()));
+            }
+            self.local.wait_a_moment().await;
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let mut faults = String::new();
+        let replies = self.local.replies();
+        let mut channels: BTreeMap<u64, u64> = BTreeMap::new();
+        for (channel, question) in &self.sent {
+            let replies = replies.get(question).map_or(&[][..], Vec::as_slice);
+            let offered = self.offered.contains(question);
+            // What stands above the last word about an interruption is the draft of the attempt that was interrupted.
+            let told = replies.iter().filter(|reply| is_notice(reply)).map(|reply| reply.id).max().unwrap_or(0);
+            let answers: Vec<&Message> = replies.iter().filter(|reply| is_final(reply) && reply.id > told).collect();
+            let [answer] = answers[..] else {
+                let _ = writeln!(faults, "{question} in {channel} has {} answers: {:?}", answers.len(), texts(replies));
+                continue;
+            };
+            if !offered && replies.len() > 1 {
+                let _ = writeln!(faults, "{question} in {channel} has more than its answer: {:?}", texts(replies));
+            }
+            if !offered {
+                let last = channels.entry(*channel).or_default();
+                if *last > answer.id {
+                    let _ = writeln!(faults, "{question} in {channel} was answered before an older prompt");
+                }
+                *last = answer.id;
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+}
+
+fn is_final(message: &Message) -> bool {
+    ENDS.iter().any(|end| message.content.ends_with(end))
+}
+
+fn is_notice(message: &Message) -> bool {
+    ["(interrupted)", "(set aside)"].iter().any(|kind| message.content.contains(kind))
+}
+
+fn texts(messages: &[Message]) -> Vec<&str> {
+    messages.iter().map(|message| message.content.as_str()).collect()
+}
+
+/// Two hundred starts in a few minutes are more than Discord's budget of logins would allow: the marks are taken out, as an
+/// operator may do by hand.
+fn forget_logins(installation: &Installation) {
+    let path = installation.path("config").join("state/discord.md");
+    let Ok(text) = std::fs::read_to_string(&path) else { return };
+    let kept: String = text.lines().filter(|line| !line.starts_with("- `login:")).map(|line| format!("{line}\n")).collect();
+    std::fs::write(path, kept).expect("written");
+}

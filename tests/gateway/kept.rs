@@ -1,0 +1,110 @@
+//! The real program and its journal: one gateway a folder, killed in mid-turn, a full disk, too many logins.
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER};
+
+#[tokio::test]
+async fn a_second_gateway_on_the_same_folder_ends_with_73_and_names_the_first() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let first = serving(&installation).await;
+    let second = installation.run(&["run"], "").await;
+    assert_eq!(second.code, 73, "{}", second.stderr);
+    let pid = first.gateway().as_raw_nonzero().to_string();
+    assert!(second.stderr.contains(&format!("process {pid}")), "{}", second.stderr);
+    assert_eq!(local.logins().0, 1, "the second one did not log in");
+    assert_eq!(installation.run(&["check"], "").await.code, 0, "looking needs no lock");
+    first.signal(Signal::KILL);
+    drop(first);
+    serving(&installation).await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_running_and_those_behind_it_are_answered_after_a_kill() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut killed = serving(&installation).await;
+    let question = local.mention(CHANNEL, ANN, "slow 2");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.mention(CHANNEL, ANN, "behind it");
+    local.wait_for("the journal", |_| installation.read("state/queue.md").contains("behind it").then_some(())).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+
+    let next = serving(&installation).await;
+    next.logs("events of an earlier life").await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: behind it")).await;
+    let texts = local.texts(CHANNEL);
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert_eq!(texts[0], "Second 1. Second 2. There.", "the draft of the first life became the answer");
+    assert_eq!(local.messages(CHANNEL)[0].reply_to, Some(question));
+}
+
+#[tokio::test]
+async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "100");
+    let mut killed = serving(&installation).await;
+    let question = local.mention(CHANNEL, ANN, "tool");
+    local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+
+    let next = serving(&installation).await;
+    let notice = local.wait_for_message(CHANNEL, |text| text.ends_with("(interrupted)")).await;
+    assert_eq!(notice.reply_to, Some(question));
+    next.logs("an event was interrupted after its agent had used a tool").await;
+    local.press(notice.id, BOB, "Try again");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("This is not yours")).await;
+    local.press(notice.id, ANN, "Try again");
+    let answer = local.wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not.")).await;
+    assert_eq!(answer.reply_to, Some(question));
+    assert!(local.button(notice.id, "Try again").is_none());
+    assert!(local.messages(CHANNEL).iter().any(|message| message.id == notice.id && message.content.ends_with("Started again by ann.")));
+}
+
+#[tokio::test]
+async fn with_a_full_disk_nothing_is_taken_and_it_recovers_by_itself() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    // A limit of the file's size stands for the full disk; its signal would end the program.
+    let bot = installation.start_in_shell("trap '' XFSZ; exec \"$0\" run");
+    bot.logs("aetheel is ready").await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let limit = |bytes: Option<u64>| {
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        prlimit(Some(bot.pid), Resource::Fsize, Rlimit { current: bytes, maximum }).expect("limited");
+    };
+    limit(Some(16));
+    let refused = local.mention(OTHER, ANN, "too much");
+    let told = local.wait_for_message(OTHER, |text| text.contains("(storage)")).await;
+    assert_eq!(told.reply_to, Some(refused));
+    bot.logs("cannot write the queue's file").await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
+    limit(None);
+    bot.logs("state/queue.md can be written again").await;
+    local.mention(OTHER, ANN, "room again");
+    local.wait_for_message(OTHER, |text| text.starts_with("You said: room again")).await;
+}
+
+#[tokio::test]
+async fn many_logins_in_a_row_make_the_next_one_wait() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let now = jiff::Timestamp::now().as_millisecond();
+    let logins: String = (0..20).map(|number| format!("- `login:{}`\n", now - number * 1_000)).collect();
+    let state = installation.path("config").join("state");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::write(state.join("discord.md"), format!("# Discord\n\n{logins}")).unwrap();
+    let mut bot = installation.start(&["run"]);
+    let line = bot.logs("many discord logins lately").await;
+    assert!((500..=600).contains(&line["seconds"].as_u64().unwrap()), "{line}");
+    assert_eq!(local.logins().0, 0);
+    bot.signal(Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0);
+}
