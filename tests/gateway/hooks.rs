@@ -41,7 +41,7 @@ async fn the_startup_hook_is_queued_once_discord_and_the_agent_are_ready() {
     let fired = at("hook fired");
     assert!(at("aetheel is ready") < fired && fired < at("turn begins"), "{log:#?}");
     assert_eq!((&log[fired]["hook"], &log[fired]["instructed"]), (&"startup".into(), &true.into()));
-    assert_eq!(log[at("turn begins")]["span"]["lane"], "hook:startup");
+    assert_eq!(log[at("turn begins")]["lane"], "hook:startup");
     let warned = bot.logs("agents.md line 6: there is no hook").await;
     assert_eq!(warned["level"], "WARN");
     shut_down(&mut bot).await;

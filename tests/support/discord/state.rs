@@ -30,13 +30,10 @@ const CROWD_END: u64 = CROWD + 999;
 /// A role that Ann has.
 pub const ROLE: u64 = 100_000_000_000_000_011;
 
-/// The first of a hundred further channels.
-const ROOMS: u64 = 100_000_000_000_001_000;
-
-/// One of a hundred further channels.
+/// One of a thousand further channels.
 pub fn room(number: u64) -> u64 {
-    assert!(number < 100, "there are a hundred rooms");
-    ROOMS + number
+    assert!(number < 1_000, "there are a thousand rooms");
+    CROWD + number
 }
 
 /// A message.
@@ -349,10 +346,6 @@ pub(super) fn channel_json(id: u64) -> Option<Value> {
         THREAD => json!({"id": id.to_string(), "type": 11, "guild_id": guild, "name": "a thread", "parent_id": CHANNEL.to_string(),
             "owner_id": ANN.to_string(), "message_count": 1, "member_count": 1, "flags": 0, "rate_limit_per_user": 0,
             "thread_metadata": {"archived": false, "auto_archive_duration": 1440, "archive_timestamp": "2026-01-01T00:00:00.000000+00:00", "locked": false}}),
-        ROOMS..=100_000_000_000_001_099 => {
-            json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": format!("room-{}", id - ROOMS), "position": 1,
-                "permission_overwrites": [], "parent_id": "77", "nsfw": false, "flags": 0})
-        }
         DIRECT => json!({"id": id.to_string(), "type": 1, "recipients": [user_json(ANN)], "flags": 0}),
         _ => return None,
     })
