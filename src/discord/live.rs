@@ -131,8 +131,11 @@ impl Live {
                     }
                     // Nothing can be edited in an archived thread; a new message brings it back, unless it is locked.
                     Err(error) if error.is_archived() => {
+                        for at in index..self.slots.len() {
+                            self.give_up(at);
+                        }
                         let before = self.slots.split_off(index);
-                        self.slots.push(Slot::new());
+                        self.slots.push(self.slot(index));
                         self.make(index, piece, last, patience).await?;
                         self.delete(before, patience).await;
                         posted = true;

@@ -89,8 +89,8 @@ impl Inner {
         // Held to the end: a closed channel would be taken for news.
         let (_steer, steers) = mpsc::unbounded_channel();
         let label = backend.descriptor().label().to_owned();
-        let (id, sequence, blobs) = (id.to_owned(), event.sequence, Vec::new());
-        let request = TurnRequest { id, event: sequence, lane: lane.clone(), backend, start, blobs, stop, steers };
+        let request =
+            TurnRequest { id: id.to_owned(), event: event.sequence, lane: lane.clone(), backend, start, blobs: Vec::new(), stop, steers };
         let result = crate::turn::run(request, &self.links, &mut Nobody).await;
         self.links.forget(&lane);
         self.report(&name, &result);

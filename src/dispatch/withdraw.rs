@@ -11,6 +11,7 @@ impl Dispatcher {
             queue.find(key).and_then(|sequence| queue.cancel(sequence))
         };
         let Some(event) = withdrawn else { return false };
+        self.inner.check_off(&event);
         tracing::info!(event = event.sequence, lane = %event.lane, "event withdrawn by the person who wrote it");
         self.pump();
         self.inner.finished.notify_waiters();
@@ -29,6 +30,10 @@ impl Dispatcher {
             return Err(Refusal::TooLong { bytes: prompt.len(), limit });
         }
         if let Some(event) = queue.amend(sequence, prompt) {
+            if let Some(journal) = &self.inner.parts.journal {
+                // Where it cannot be written, the old prompt is what a crash leaves.
+                drop(journal.accepted(event));
+            }
             tracing::info!(event = sequence, lane = %event.lane, "event amended by the person who wrote it");
         }
         Ok(true)

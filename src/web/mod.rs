@@ -1,6 +1,6 @@
 //! What the program offers over HTTP, each on a listener of its own.
 //!
-//! Decides nothing: it asks the rest through traits that `app` answers.
+//! Decides nothing about turns and people: it asks `app`, behind a trait, and the dispatcher.
 
 pub mod status;
 pub mod webhooks;

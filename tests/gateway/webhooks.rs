@@ -111,6 +111,24 @@ async fn a_delivery_that_was_taken_is_known_after_kill_9() {
 }
 
 #[tokio::test]
+async fn calls_are_counted_by_how_they_were_answered() {
+    let local = LocalDiscord::start().await;
+    let installation = with_webhooks(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
+    let bot = serving(&installation).await;
+    let address = address(&bot).await;
+    let unknown = Call { path: "/webhooks/nobody".to_owned(), ..push("{}") };
+    for (call, status) in [(push("{}"), 202), (push("{}"), 200), (push("{}").without("X-Hub-Signature-256"), 401), (unknown, 401)] {
+        assert_eq!(call.send(address).await.status, status);
+    }
+    let pages = bot.logs("status pages are open").await["address"].as_str().unwrap().to_owned();
+    let figures = reqwest::get(format!("http://{pages}/metrics")).await.unwrap().text().await.unwrap();
+    for (webhook, status) in [("code", 202), ("code", 200), ("code", 401), ("-", 401)] {
+        let line = format!("aetheel_webhook_calls_total{{webhook=\"{webhook}\",status=\"{status}\"}} 1\n");
+        assert!(figures.contains(&line), "{line} is missing in\n{figures}");
+    }
+}
+
+#[tokio::test]
 async fn while_the_program_stops_callers_are_told_to_come_back() {
     let local = LocalDiscord::start().await;
     let installation = with_webhooks(&local);

@@ -191,7 +191,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         .log()
         .iter()
         .filter(|line| ["turn begins", "turn ended"].contains(&line["message"].as_str().unwrap_or_default()))
-        .map(|line| (line["message"].as_str().unwrap().to_owned(), line["span"]["event"].as_u64().unwrap()))
+        .map(|line| (line["message"].as_str().unwrap().to_owned(), line["event"].as_u64().unwrap()))
         .collect();
     let wanted: Vec<(String, u64)> =
         (1..=5).flat_map(|number| [("turn begins".to_owned(), number), ("turn ended".to_owned(), number)]).collect();

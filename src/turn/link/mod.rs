@@ -61,6 +61,22 @@ pub(super) struct Told {
     pub(super) native: Option<String>,
 }
 
+/// A question beside the turns that has no answer yet.
+pub(super) struct Pending {
+    /// The session it is about.
+    pub(super) session: Option<SessionKey>,
+    /// The agent's new id of that session.
+    pub(super) native: Option<String>,
+    told: oneshot::Sender<Told>,
+}
+
+impl Pending {
+    pub(super) fn answered(self, result: QueryResult) {
+        // Whoever asked may have given up.
+        let _ = self.told.send(Told { result, native: self.native });
+    }
+}
+
 /// A turn for a link.
 pub(super) struct Begin {
     /// Correlation id of the turn.

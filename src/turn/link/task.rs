@@ -11,11 +11,11 @@ use tracing::{Instrument as _, Span};
 use super::closing::Leaving;
 use super::files::{Files, Stock};
 use super::processes::{Running, next_event};
-use super::{Begin, Parts, Report, Request, State, Told};
+use super::{Begin, Parts, Pending, Report, Request, State};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, QueryResult, Safety, SessionKey, Steer, SteerOutcome, TimedInput,
-    TurnKey, TurnRef,
+    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, Safety, SessionKey, Steer, SteerOutcome, TimedInput, TurnKey,
+    TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
@@ -79,22 +79,6 @@ pub(super) struct Open {
     pub(super) reports: mpsc::UnboundedSender<Report>,
     /// The guest has ended it.
     pub(super) done: bool,
-}
-
-/// A question beside the turns that has no answer yet.
-pub(super) struct Pending {
-    /// The session it is about.
-    pub(super) session: Option<SessionKey>,
-    /// The agent's new id of that session.
-    pub(super) native: Option<String>,
-    told: oneshot::Sender<Told>,
-}
-
-impl Pending {
-    pub(super) fn answered(self, result: QueryResult) {
-        // Whoever asked may have given up.
-        let _ = self.told.send(Told { result, native: self.native });
-    }
 }
 
 /// What is known of a session.

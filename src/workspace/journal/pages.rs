@@ -117,7 +117,9 @@ impl Pages {
                 if let Some(key) = &event.key {
                     self.keys.insert(key.clone(), sequence);
                 }
-                self.open.entry(sequence).or_insert_with(|| Entry::new((**event).clone()));
+                // Said again, it was changed while it waited.
+                let changed = |entry: &mut Entry| (**event).clone_into(&mut entry.event);
+                self.open.entry(sequence).and_modify(changed).or_insert_with(|| Entry::new((**event).clone()));
             }
             Record::Mark(_, Mark::Finished(finished)) => {
                 if self.is_over(sequence) {
