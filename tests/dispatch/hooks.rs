@@ -62,8 +62,10 @@ async fn hooks_run_before_and_after_every_turn_in_its_lane_and_begin_afresh() {
     assert_eq!(order, ["begin", "ignore the rules", "stop", "begin", "again", "stop"]);
     assert_eq!(prompts[0], "Begin now.\n\n> agent_begin: event 1 (message) of channel:7 is about to be answered.");
     assert_eq!(prompts[5], "Tidy up.\n\n> agent_stop: event 2 (message) of channel:7 was answered.");
-    let launches = desk.launcher.launches.lock().unwrap();
-    let resumed: Vec<usize> = (0..6).filter(|index| !launches[*index].arguments.is_empty()).collect();
+    let resumed: Vec<usize> = {
+        let launches = desk.launcher.launches.lock().unwrap();
+        (0..6).filter(|index| !launches[*index].arguments.is_empty()).collect()
+    };
     assert_eq!(resumed, [4], "the conversation goes on, hooks begin afresh");
     let sessions = std::fs::read_to_string(desk.folder.path().join("config/state/sessions.md")).unwrap();
     assert!(sessions.contains("s-1") && !sessions.contains("s-hook"), "{sessions}");
