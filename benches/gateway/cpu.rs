@@ -15,12 +15,7 @@ pub struct Used {
 impl Used {
     /// Up to now; exact to a clock tick, 10 ms.
     pub fn now() -> Self {
-        let stat = fs::read_to_string("/proc/self/stat").unwrap();
-        let fields: Vec<u64> =
-            stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(4).map(|field| field.parse().unwrap()).collect();
-        // USER_HZ is 100 on every Linux that people run.
-        let time = |ticks: u64| Duration::from_millis(ticks * 10);
-        Self { own: time(fields[0] + fields[1]), children: time(fields[2] + fields[3]) }
+        used_by("self")
     }
 
     /// Since an earlier moment.
@@ -28,6 +23,16 @@ impl Used {
         let now = Self::now();
         Self { own: now.own - before.own, children: now.children - before.children }
     }
+}
+
+/// What a process has used up to now; exact to a clock tick, 10 ms.
+pub fn used_by(process: &str) -> Used {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<u64> =
+        stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(4).map(|field| field.parse().unwrap()).collect();
+    // USER_HZ is 100 on every Linux that people run.
+    let time = |ticks: u64| Duration::from_millis(ticks * 10);
+    Used { own: time(fields[0] + fields[1]), children: time(fields[2] + fields[3]) }
 }
 
 /// Bytes of this process in memory.

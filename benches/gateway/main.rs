@@ -1,5 +1,5 @@
 //! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of it with `-- parse`,
-//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns`, `-- webhooks` or `-- output`.
+//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns`, `-- messages`, `-- webhooks` or `-- output`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make bench` builds all of it.
 //! Without optimisation (`cargo test --bench gateway -- live`), `parse` and `live` do everything only a few times, to see that
@@ -19,6 +19,7 @@ mod live;
 #[allow(unused_imports)] // the tests use them
 #[path = "../../tests/support/discord/mod.rs"]
 mod local_discord;
+mod messages;
 mod parse;
 mod program;
 #[path = "../../tests/support/recordings.rs"]
@@ -62,6 +63,9 @@ fn main() {
     }
     if wants("turns") {
         runtime.block_on(turns::measure());
+    }
+    if wants("messages") {
+        runtime.block_on(messages::measure());
     }
     if wants("webhooks") {
         runtime.block_on(webhooks::measure());

@@ -44,14 +44,14 @@ impl Home {
             .spawn()
             .unwrap();
         let log = BufReader::new(child.stderr.take().unwrap());
-        Running { child, log }
+        Running { child, log: Some(log) }
     }
 }
 
 /// A running program.
 pub struct Running {
     child: Child,
-    log: BufReader<std::process::ChildStderr>,
+    log: Option<BufReader<std::process::ChildStderr>>,
 }
 
 impl Running {
@@ -59,12 +59,17 @@ impl Running {
         self.child.id()
     }
 
+    /// The log from here on, for somebody else to read.
+    pub fn log(&mut self) -> impl std::io::Read + Send + 'static {
+        self.log.take().unwrap()
+    }
+
     /// Reads the log up to a line with this message and returns it.
     pub fn until(&mut self, message: &str) -> Value {
         let mut log = String::new();
         loop {
             let begin = log.len();
-            assert!(self.log.read_line(&mut log).unwrap() > 0, "ended before `{message}`:\n{log}");
+            assert!(self.log.as_mut().unwrap().read_line(&mut log).unwrap() > 0, "ended before `{message}`:\n{log}");
             let line: Value = serde_json::from_str(&log[begin..]).unwrap_or_default();
             if line["fields"]["message"].as_str().or(line["message"].as_str()) == Some(message) {
                 return line;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::agent::descriptor::Choice;
 use crate::discord::{Asker, Panel};
-use crate::dispatch::{Conversations, Dispatcher, QueueView, Setting, View};
+use crate::dispatch::{Conversations, Dispatcher, Project, QueueView, Setting, View};
 use crate::event::Lane;
 
 /// For what an agent tells of its sessions, where one is to be taken up.
@@ -69,6 +69,12 @@ impl Panel for Board {
 
     async fn compact(&self, asker: &Asker) -> Result<String, String> {
         self.dispatcher.compact(&self.lane(asker)).await
+    }
+
+    async fn project(&self, asker: &Asker, project: &Project) -> Result<String, String> {
+        // A thread works where its channel does.
+        let lane = Lane::Channel(asker.parent.unwrap_or(asker.channel));
+        self.dispatcher.bind_project(&lane, None, project).await
     }
 
     async fn ping(&self, asker: &Asker, name: Option<&str>) -> Result<String, String> {

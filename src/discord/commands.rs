@@ -61,6 +61,10 @@ const fn choice(name: &'static str, description: &'static str) -> Takes {
     Takes { name, description, required: false, autocomplete: true }
 }
 
+const fn free(name: &'static str, description: &'static str) -> Takes {
+    Takes { name, description, required: false, autocomplete: false }
+}
+
 const fn everyone(name: &'static str, description: &'static str, takes: &'static [Takes], verb: Verb) -> Command {
     Command { name, description, takes, who: Who::Everyone, needs: None, verb }
 }
@@ -91,7 +95,7 @@ impl Command {
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order in which people are told of them.
-pub(super) const TABLE: [Command; 17] = [
+pub(super) const TABLE: [Command; 18] = [
     everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
     everyone("new", "Begin a new conversation in a thread of its own", &[words("prompt", "What the agent should do there")], Verb::New),
     everyone("reset", RESET, &[], Verb::Reset),
@@ -127,6 +131,13 @@ pub(super) const TABLE: [Command; 17] = [
         .needing(Feature::Plan),
     panel("compact", "Shorten this channel's conversation, so that the model has room again", &[], Order::Compact)
         .needing(Feature::Compact),
+    panel(
+        "project",
+        "Which folder this channel's agent works in",
+        &[free("directory", "The folder; `unset` for the usual one"), choice("backend", "Who answers there; `unset` for the usual one")],
+        Order::Project,
+    )
+    .for_owners(),
     panel("ping", "Ask a backend whether it can work", &[choice("name", "Which one; the one of this channel otherwise")], Order::Ping)
         .for_owners(),
     panel("help", "What I can do here", &[], Order::Help),

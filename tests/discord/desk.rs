@@ -10,8 +10,8 @@ use aetheel::agent::descriptor::Choice;
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
 use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Panel, Posted, Seen, StartError, Windows};
 use aetheel::dispatch::{
-    Accepted, AgainRefusal, Answer, AnswerRefusal, Conversations, OpenQuestion, Outlet, Person, QueueView, Reply, Setting, Settlement,
-    Traces, Unseen, View,
+    Accepted, AgainRefusal, Answer, AnswerRefusal, Conversations, OpenQuestion, Outlet, Person, Project, QueueView, Reply, Setting,
+    Settlement, Traces, Unseen, View,
 };
 use aetheel::event::{Event, Lane, NewEvent};
 use aetheel::fold::Transcript;
@@ -193,6 +193,10 @@ impl Panel for Office {
     async fn compact(&self, _: &Asker) -> Result<String, String> {
         self.free().await;
         Ok("The conversation is shortened".to_owned())
+    }
+
+    async fn project(&self, _: &Asker, project: &Project) -> Result<String, String> {
+        Ok(format!("works in {:?}", project.directory))
     }
 
     async fn ping(&self, _: &Asker, name: Option<&str>) -> Result<String, String> {

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use super::serving;
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OWNER, THREAD};
 use crate::support::program::Installation;
 
 /// Folders that are allowed, and one that is not.
-fn installed() -> Installation {
-    let installation = Installation::new();
+fn with_folders(installation: Installation) -> Installation {
     for name in ["projects/my site", "elsewhere"] {
         fs::create_dir_all(installation.path(name)).unwrap();
     }
@@ -16,7 +17,7 @@ fn installed() -> Installation {
 
 #[tokio::test]
 async fn a_channel_that_is_bound_to_a_folder_works_there_from_its_next_turn_on() {
-    let installation = installed();
+    let installation = with_folders(Installation::new());
     let file = installation.path("config").join("channels.md");
     fs::write(&file, "# Channels\n\nKeep this.\n\n## console\n- safety: edit\n").unwrap();
     let ended = installation.run(&["console"], "/project my site\nhello\n").await;
@@ -32,11 +33,30 @@ async fn a_channel_that_is_bound_to_a_folder_works_there_from_its_next_turn_on()
 
 #[tokio::test]
 async fn a_folder_outside_the_roots_is_refused_and_nothing_is_written() {
-    let installation = installed();
+    let installation = with_folders(Installation::new());
     for directory in ["../elsewhere", "/", "missing", "my site`\u{7}"] {
         let ended = installation.run(&["console"], &format!("/project {directory}\n")).await;
         assert!(ended.stdout.contains("(directory)"), "{directory}: {} {}", ended.stdout, ended.stderr);
         assert!(!ended.stdout.contains(&installation.path("elsewhere").display().to_string()), "no paths are told: {}", ended.stdout);
         assert_eq!(installation.read("channels.md"), "");
     }
+}
+
+#[tokio::test]
+async fn the_owner_binds_a_channel_with_all_its_threads_and_nobody_else_may() {
+    let local = LocalDiscord::start().await;
+    let installation = with_folders(super::installed(&local));
+    let _bot = serving(&installation).await;
+    let said = async |channel, user, folder| local.answer_to(local.slash(channel, user, "project", folder)).await.content;
+    let refused = said(CHANNEL, ANN, Some("my site")).await;
+    assert!(refused.contains("owner"), "{refused}");
+    assert_eq!(installation.read("channels.md"), "");
+    let outside = said(CHANNEL, OWNER, Some("../elsewhere")).await;
+    assert!(outside.ends_with("(directory)"), "{outside}");
+    let bound = said(CHANNEL, OWNER, Some("my site")).await;
+    assert!(bound.contains("works in `my site`"), "{bound}");
+    local.mention(THREAD, ANN, "hello");
+    local.wait_for_message(THREAD, |text| text.starts_with("You said: hello")).await;
+    assert!(installation.path("projects/my site/.demo-agent").is_dir(), "a thread works where its channel does");
+    assert_eq!(said(CHANNEL, OWNER, Some("unset")).await, "This channel's agent works in the gateway's workspace; backend: the default.");
 }

@@ -30,7 +30,7 @@ pub(super) async fn choices(panel: &dyn Panel, asker: &Asker, order: Order, type
     let all: Vec<Choice> = match order {
         Order::Set(Setting::Model) => panel.models(asker, TELL).await,
         Order::Set(setting) => offered(panel, asker, setting).await,
-        Order::Ping => offered(panel, asker, Setting::Backend).await,
+        Order::Ping | Order::Project => offered(panel, asker, Setting::Backend).await,
         Order::Sessions => {
             let now = Timestamp::now();
             let found = panel.conversations(asker, TELL).await.all.into_iter().filter(|known| !known.current);

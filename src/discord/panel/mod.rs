@@ -28,7 +28,7 @@ use super::commands::{self, Who};
 use super::intake::{Asker, Gate};
 use super::rest::Patience;
 use crate::agent::descriptor::Choice;
-use crate::dispatch::{Conversations, QueueView, Setting, View};
+use crate::dispatch::{Conversations, Project, QueueView, Setting, View};
 
 /// After which an answer is announced rather than given: Discord waits three seconds.
 const SOON: Duration = Duration::from_millis(1_200);
@@ -69,6 +69,12 @@ pub trait Panel: Send + Sync {
     /// # Errors
     /// Why not, in words for the user.
     async fn compact(&self, asker: &Asker) -> Result<String, String>;
+
+    /// Binds the channel to a project, or with nothing to write, tells what it is bound to. Returns what to tell everybody.
+    ///
+    /// # Errors
+    /// Why not, in words for the owner.
+    async fn project(&self, asker: &Asker, project: &Project) -> Result<String, String>;
 
     /// Asks a backend, with no name that of the channel, whether it can work.
     ///

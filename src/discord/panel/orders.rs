@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{Panel, Said, menu, page};
 use crate::discord::commands::{TABLE, Who};
 use crate::discord::intake::Asker;
-use crate::dispatch::{Setting, View, queue_rows, session_rows, status_rows};
+use crate::dispatch::{Project, Setting, View, queue_rows, session_rows, status_rows};
 
 /// For what agents tell of their sessions, where somebody waits for an answer.
 const TELL: Duration = Duration::from_secs(8);
@@ -23,6 +23,8 @@ pub(in crate::discord) enum Order {
     /// Shows or chooses a setting.
     Set(Setting),
     Compact,
+    /// Shows or binds the channel's project.
+    Project,
     Ping,
     Help,
 }
@@ -30,7 +32,7 @@ pub(in crate::discord) enum Order {
 impl Order {
     /// Whether an answer that takes longer is for whoever asked alone. Discord wants to know before the answer is there.
     pub(super) fn is_private(self) -> bool {
-        !matches!(self, Self::Set(_) | Self::Compact)
+        !matches!(self, Self::Set(_) | Self::Compact | Self::Project)
     }
 
     pub(super) async fn carry_out(self, panel: &dyn Panel, asker: &Asker, given: &[(String, String)]) -> Said {
@@ -52,6 +54,15 @@ impl Order {
             }
             (Self::Set(setting), Some(value)) => Said::changed(panel.choose(asker, setting, Some(value)).await),
             (Self::Compact, _) => Said::changed(panel.compact(asker).await),
+            (Self::Project, None) => {
+                let (Ok(text) | Err(text)) = panel.project(asker, &Project::default()).await;
+                Said::private(text)
+            }
+            (Self::Project, Some(_)) => {
+                let said = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, value)| value.trim());
+                let wanted = |name: &str| said(name).map(|value| if value == "unset" { String::new() } else { value.to_owned() });
+                Said::changed(panel.project(asker, &Project { directory: wanted("directory"), backend: wanted("backend") }).await)
+            }
             (Self::Ping, name) => {
                 let (Ok(text) | Err(text)) = panel.ping(asker, name).await;
                 Said::private(page::escaped(&text))

@@ -1,0 +1,115 @@
+//! What a message costs and how long it waits, through the whole program and a local Discord, with an agent that answers at
+//! once; and what many channels take up.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::local_discord::{ANN, CROWD, LocalDiscord, TOKEN};
+use crate::program::Home;
+use crate::{cpu, report, times};
+
+/// One after the other, for how long each step takes.
+const ALONE: usize = 200;
+/// All at once, for how many there are in a second.
+const CROWDED: usize = 2_000;
+/// Discord lets a bot send about so much less; here nothing may wait for it.
+const UNLIMITED: u32 = 1_000_000;
+const CHANNELS: usize = 1_000;
+
+/// Measures and prints.
+pub async fn measure() {
+    report::part("messages, demo backend, whole program with its journal, local Discord beside it");
+    let (home, local) = (Home::new(), LocalDiscord::start().await);
+    for route in ["POST messages", "PATCH message", "POST typing", "guilds", "channels"] {
+        local.faults().limit(route, UNLIMITED, Duration::from_secs(1));
+    }
+    let environment = [
+        ("DISCORD_API_BASE", local.url()),
+        ("DISCORD_BOT_TOKEN", TOKEN),
+        ("USER_PROMPTS_PER_MINUTE", "0"),
+        ("BUSY_POLICY", "queue"),
+        ("MAX_QUEUE_DEPTH", "100000"),
+        ("MAX_CONCURRENT_QUERIES", "16"),
+    ];
+    let mut running = home.start(&["run"], &environment);
+    running.until("aetheel is ready");
+    let id = running.id();
+    drain(running.log());
+    let idle = cpu::resident_of(id, "RssAnon");
+
+    let (mut typing, mut answers, mut sent) = (Vec::new(), Vec::new(), HashMap::new());
+    for number in 0..times(ALONE) {
+        let channel = CROWD + (number % CHANNELS) as u64;
+        let (begun, now) = (Instant::now(), SystemTime::now());
+        let message = local.mention(channel, ANN, "hello");
+        answered(&local, channel, message).await;
+        answers.push(begun.elapsed());
+        typing.extend(local.typing(channel).last().map(|at| at.duration_since(begun)));
+        sent.insert(format!("channel:{channel}"), now);
+    }
+    report::figure("from message to typing", &report::spread(&typing));
+    report::figure("from message to the agent's process", &report::spread(&starts(&home, &sent)));
+    report::figure("from message to the whole answer on the screen", &report::spread(&answers));
+
+    let (count, before, begun) = (times(CROWDED), cpu_of(id), Instant::now());
+    let messages: Vec<(u64, u64)> = (0..count)
+        .map(|number| {
+            let channel = CROWD + (number % CHANNELS) as u64;
+            (channel, local.mention(channel, ANN, "hello"))
+        })
+        .collect();
+    for (channel, message) in &messages {
+        answered(&local, *channel, *message).await;
+    }
+    let (took, used) = (begun.elapsed(), cpu_of(id).saturating_sub(before));
+    let each = used / u32::try_from(count).unwrap();
+    report::figure(&format!("messages a second, {CHANNELS} channels, 16 slots"), &format!("{:.0}/s", count as f64 / took.as_secs_f64()));
+    report::figure("processor time of the gateway a message, agents apart", &report::time(each));
+    let kib = cpu::resident_of(id, "RssAnon").saturating_sub(idle) as f64 / 1024.0;
+    report::figure(&format!("memory of {CHANNELS} channels with a session each"), &format!("{:.1} KiB a channel", kib / CHANNELS as f64));
+    let all = cpu::resident_of(id, "VmRSS") as f64 / f64::from(1 << 20);
+    report::figure("the whole program then", &format!("{all:.1} MiB"));
+}
+
+/// Waits for the answer to a message to be whole.
+async fn answered(local: &LocalDiscord, channel: u64, message: u64) {
+    let whole = |local: &LocalDiscord| {
+        let found = local.messages(channel).into_iter().find(|answer| answer.reply_to == Some(message))?;
+        found.content.ends_with("of our conversation.").then_some(())
+    };
+    local.wait_within(Duration::from_secs(300), "an answer", whole).await;
+}
+
+/// From the messages to the starts of their agents, as the recordings tell.
+fn starts(home: &Home, sent: &HashMap<String, SystemTime>) -> Vec<Duration> {
+    let mut found = Vec::new();
+    let days = std::fs::read_dir(home.path().join("recordings")).unwrap();
+    for file in days.flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap()) {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_default());
+        let head = lines.next().unwrap_or_default();
+        let (Some(lane), Some(started)) = (head["lane"].as_str(), head["started"].as_str()) else { continue };
+        let Some(spawned) = lines.find(|line| !line["in"]["spawned"].is_null()) else { continue };
+        let opened: jiff::Timestamp = started.parse().unwrap();
+        let Some(sent) = sent.get(lane) else { continue };
+        let sent = sent.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        let at = opened.as_nanosecond() as f64 / 1e9 + spawned["t"].as_f64().unwrap_or_default() / 1e3;
+        found.extend(Duration::try_from_secs_f64(at - sent).ok());
+    }
+    found
+}
+
+/// Processor time of a process, its children apart; exact to 10 ms.
+fn cpu_of(process: u32) -> Duration {
+    cpu::used_by(&process.to_string()).own
+}
+
+/// Reads a log to its end, so that its writer is never held up.
+fn drain(mut log: impl std::io::Read + Send + 'static) {
+    std::thread::spawn(move || {
+        let mut some = [0; 1 << 16];
+        while log.read(&mut some).is_ok_and(|read| read > 0) {}
+    });
+}
