@@ -69,6 +69,11 @@ impl Live {
         Slot { nonce, id: None, shown: String::new() }
     }
 
+    /// What keeps a file of the answer from being posted twice, also after a restart.
+    pub(super) fn file_nonce(&self, number: usize) -> String {
+        format!("{}.f{number}", self.traces.stem)
+    }
+
     /// The next message of this place is another one.
     fn give_up(&mut self, index: usize) {
         if self.anew.len() <= index {

@@ -13,7 +13,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, error, info, warn};
 
-use super::api::nonce;
 use super::asks::{Board, Errand, Errands};
 use super::below::{self, MESSAGE, beginning, whole};
 use super::live::{Live, Place};
@@ -312,8 +311,8 @@ impl Writer {
         let note = format!("The whole answer ({} characters) is attached below.", text.chars().count());
         let pieces = whole(&beginning(text, &note), below);
         self.live.show(&pieces, true, self.inner.options.windows.send).await?;
-        for (name, bytes) in below::files(text) {
-            self.inner.api.post_file(self.channel, &nonce(), &Upload { name, bytes }, UPLOAD).await?;
+        for (number, (name, bytes)) in below::files(text).into_iter().enumerate() {
+            self.inner.api.post_file(self.channel, &self.live.file_nonce(number), &Upload { name, bytes }, UPLOAD).await?;
         }
         Ok(())
     }

@@ -111,13 +111,16 @@ impl Reception {
                     slash.prompt.trim(),
                 )
             };
-            let refused = desk.intake.submit(event).err();
-            desk.seen.saw(thread, first);
-            if let Some(why) = refused
-                && let Err(error) = api.post(thread, Some(first), &nonce(), &why, patience).await
-            {
-                warn!(thread, %error, "cannot send a message to discord");
+            match desk.intake.submit(event) {
+                // Taken back, it was visibly refused.
+                Ok(accepted) => drop(accepted.safe().await),
+                Err(why) => {
+                    if let Err(error) = api.post(thread, Some(first), &nonce(), &why, patience).await {
+                        warn!(thread, %error, "cannot send a message to discord");
+                    }
+                }
             }
+            desk.seen.saw(thread, first);
         });
     }
 }

@@ -287,3 +287,23 @@ fn what_somebody_stopped_does_not_come_back() {
     second.noted(folder.path(), |text| text.contains("- [x] `3`"));
     assert!(!second.prompts().contains(&"waiting".to_owned()));
 }
+
+#[test]
+fn what_was_changed_or_taken_back_while_it_waited_stays_so_over_the_death_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+    for prompt in ["one", "tpyo", "never mind"] {
+        first.ask(prompt);
+    }
+    {
+        let _inside = first.runtime.enter();
+        assert_eq!(first.dispatcher.amend("test:tpyo", "typo"), Ok(true));
+        assert!(first.dispatcher.withdraw("test:never mind"));
+    }
+    // What is safe after them is on disk after them.
+    first.ask("last");
+    first.die();
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    second.answers(3);
+    assert_eq!(second.prompts(), ["one", "typo", "last"]);
+}
