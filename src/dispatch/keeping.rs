@@ -127,11 +127,16 @@ impl Inner {
         }
         let event = queue.accept(event, jiff::Timestamp::now().as_millisecond())?;
         let ahead = queue.position(event.sequence).unwrap_or(0);
-        let saving = journal.map(|journal| journal.accepted(&event));
+        let saving = journal.map(|journal| journal.accepted(&self.to_keep(&event)));
         if let Some(saving) = &saving {
             lock(&self.savings).insert(event.sequence, saving.clone());
         }
         Ok((event, ahead, saving))
+    }
+
+    /// An event as it is kept: a secret that somebody wrote into it is not, so that after a crash the agent would not get it.
+    pub(super) fn to_keep(&self, event: &Event) -> Event {
+        Event { prompt: self.parts.redactor.clean(event.prompt.clone()), ..event.clone() }
     }
 
     /// Whether the same thing was taken before.

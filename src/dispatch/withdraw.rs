@@ -32,7 +32,7 @@ impl Dispatcher {
         if let Some(event) = queue.amend(sequence, prompt) {
             if let Some(journal) = &self.inner.parts.journal {
                 // Where it cannot be written, the old prompt is what a crash leaves.
-                drop(journal.accepted(event));
+                drop(journal.accepted(&self.inner.to_keep(event)));
             }
             tracing::info!(event = sequence, lane = %event.lane, "event amended by the person who wrote it");
         }

@@ -218,6 +218,7 @@ async fn what_an_agent_wrote_to_its_memory_is_put_on_disk_once() {
 #[tokio::test]
 async fn appends_are_never_seen_torn_by_reads_beside_them() {
     let (_folder, workspace) = workspace().await;
+    workspace.read().await;
     let appending = tokio::spawn({
         let workspace = workspace.clone();
         async move {
