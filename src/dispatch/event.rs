@@ -49,6 +49,10 @@ impl Inner {
                 return self.deliver(&event, &kept, &stage, answer).await;
             }
             kept.started();
+            // Before anything is done in the thread: after a restart nobody else says where it belongs.
+            if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
+                self.learn(*channel, parent);
+            }
             let hooks = self.parts.workspace.hooks().await;
             self.begin_hook(&hooks, &event, &stop).await;
             let answer = self.answer(&event, &id, (stop.clone(), steers), &stage, &kept).await.cleaned(&self.parts.redactor);
@@ -80,9 +84,6 @@ impl Inner {
             return Answer { failure, ..plain_answer(self.parts.choices.backend.clone()) };
         }
         let bindings = self.parts.workspace.bindings();
-        if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
-            self.learn(*channel, parent);
-        }
         let (name, lane) = self.backend_of(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
             tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");

@@ -62,6 +62,24 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
+    let starts = Starts::default();
+    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+        agent.say(&["session s-1", "text ok", "done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let desk = Desk::new(launcher, Wishes { understanding: noting(&starts), ..Wishes::default() }).await;
+    let config = desk.folder.path().join("config");
+    std::fs::write(config.join("channels.md"), format!("## channel {CHANNEL}\n- safety: default\n")).unwrap();
+    std::fs::write(config.join("agents.md"), "## Hooks\n\n### agent_begin\n- instruction: Begin now.\n").unwrap();
+    // As after a restart: nobody has said where the thread belongs.
+    desk.dispatcher.submit(NewEvent { parent: Some(CHANNEL), ..message(THREAD, "go") }).unwrap();
+    desk.dispatcher.idle().await;
+    let safeties: Vec<Safety> = starts.lock().unwrap().iter().map(|start| start.settings.safety).collect();
+    assert_eq!(safeties, [Safety::Default, Safety::Default]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_in_a_thread_sees_its_channels_settings_once_the_thread_is_known_as_one() {
     let launcher = ScriptedLauncher::new(|agent: Agent| agent.exit(Exit::Code(0), ""));
     let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
