@@ -27,6 +27,15 @@ pub(super) struct Place {
     pub(super) reply_to: Option<u64>,
     /// The command it answers.
     pub(super) door: Option<Door>,
+    /// Whether it answers a command, whose own message comes first; without a door it cannot be reached any more.
+    pub(super) command: bool,
+}
+
+impl Place {
+    /// A channel, in which nothing in particular is answered.
+    pub(super) fn of(channel: u64) -> Self {
+        Self { channel, reply_to: None, door: None, command: false }
+    }
 }
 
 #[derive(Debug)]
@@ -47,12 +56,15 @@ pub(super) struct Live {
     anew: Vec<u32>,
     /// The ids that were noted last.
     noted: Vec<u64>,
+    /// Messages of earlier lives that stand before ours and are out of reach.
+    before: usize,
 }
 
 impl Live {
     /// Makes one that goes on with the messages of an earlier life, if there are any.
     pub(super) fn new(inner: Arc<Inner>, place: Place, traces: Traces) -> Self {
-        let mut live = Self { inner, place, slots: Vec::new(), noted: traces.posted.clone(), traces, anew: Vec::new() };
+        let before = usize::from(place.command && place.door.is_none() && traces.resumed);
+        let mut live = Self { inner, place, slots: Vec::new(), noted: traces.posted.clone(), traces, anew: Vec::new(), before };
         for id in live.noted.clone() {
             let slot = live.slot(live.slots.len());
             live.slots.push(Slot { id: Some(id), ..slot });
@@ -62,9 +74,10 @@ impl Live {
 
     /// A message to be made in this place.
     fn slot(&self, index: usize) -> Slot {
+        let number = self.before + index;
         let nonce = match self.anew.get(index) {
-            None | Some(0) => format!("{}.{index}", self.traces.stem),
-            Some(anew) => format!("{}.{index}.{anew}", self.traces.stem),
+            None | Some(0) => format!("{}.{number}", self.traces.stem),
+            Some(anew) => format!("{}.{number}.{anew}", self.traces.stem),
         };
         Slot { nonce, id: None, shown: String::new() }
     }

@@ -46,14 +46,12 @@ impl Outlet for Discord {
 
     fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
-            (Origin::Message { channel, message }, _) => Some(Place { channel: *channel, reply_to: Some(*message), door: None }),
+            (Origin::Message { channel, message }, _) => Some(Place { reply_to: Some(*message), ..Place::of(*channel) }),
             (Origin::Interaction { channel, interaction }, _) => {
-                Some(Place { channel: *channel, reply_to: None, door: self.inner.interactions.take(*interaction) })
+                Some(Place { door: self.inner.interactions.take(*interaction), command: true, ..Place::of(*channel) })
             }
-            (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => {
-                Some(Place { channel: *channel, reply_to: None, door: None })
-            }
-            _ => self.inner.options.output_channel.map(|channel| Place { channel, reply_to: None, door: None }),
+            (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => Some(Place::of(*channel)),
+            _ => self.inner.options.output_channel.map(Place::of),
         };
         let sign = match &event.origin {
             Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => self.inner.waiting.begun(*id),

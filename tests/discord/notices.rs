@@ -109,6 +109,30 @@ async fn a_reply_of_an_earlier_life_is_gone_on_with_and_not_posted_again() {
 }
 
 #[tokio::test]
+async fn an_answer_to_a_command_is_whole_after_a_restart() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.slash(CHANNEL, ANN, "ask", Some("go"));
+    let event = bot.event(&local, "go").await;
+    // The first life posted a draft, of the command's own message and one more, and died.
+    let (first, noted) = traces(&[], false);
+    let (above, below) = ("a".repeat(1_500), "b".repeat(1_500));
+    let mut turn = Turn::kept(&bot, &event, first);
+    turn.say(&format!("{above}\n\n{below}"));
+    local.wait_for("the draft", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
+    let draft = local.messages(CHANNEL);
+    local.wait_for("the note", |_| (*noted.lock().unwrap() == [draft[1].id]).then_some(())).await;
+    drop(turn);
+
+    let (second, noted) = traces(&[draft[1].id], true);
+    Turn::kept(&bot, &event, second).done(&format!("{above}\n\n{below}")).await;
+    let shown = local.messages(CHANNEL);
+    let texts: Vec<&str> = shown.iter().map(|message| message.content.trim()).collect();
+    assert_eq!(texts[1..], [&above, &below], "below the command's own message, which cannot be reached any more");
+    assert_eq!(*noted.lock().unwrap(), [shown[1].id, shown[2].id]);
+}
+
+#[tokio::test]
 async fn a_message_that_was_not_noted_any_more_is_found_by_its_nonce() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
