@@ -149,6 +149,15 @@ pub struct Event {
     pub key: Option<String>,
 }
 
+impl Event {
+    /// Whether it is about one life of the gateway: the next one does not take it up again. What has a key happens once in
+    /// all lives, as the instructions of the first start do.
+    #[must_use]
+    pub fn of_one_life(&self) -> bool {
+        matches!(self.lane, Lane::Hook(_)) && self.key.is_none()
+    }
+}
+
 /// An event before it was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {

@@ -13,7 +13,7 @@ use crate::workspace::{Hook, Workspace};
 /// behind them.
 pub async fn started(dispatcher: &Dispatcher, workspace: &Workspace, first: Option<String>) {
     if let Some(instructions) = first
-        && submit(dispatcher, Hook::Startup, None, instructions).await
+        && submit(dispatcher, first_start(instructions)).await
     {
         tracing::info!("boot: the agent gets the instructions for the first start");
         if let Err(error) = workspace.instructed().await {
@@ -43,17 +43,27 @@ async fn fire(dispatcher: &Dispatcher, workspace: &Workspace, hook: Hook) -> boo
     let instruction = hooks.of(hook);
     tracing::info!(hook = hook.name(), instructed = instruction.is_some(), "hook fired");
     match instruction {
-        Some(instruction) => submit(dispatcher, hook, instruction.channel, instruction.text.clone()).await,
+        Some(instruction) => submit(dispatcher, event(hook, instruction.channel, instruction.text.clone())).await,
         None => false,
     }
 }
 
 /// Refusals are in the log already.
-async fn submit(dispatcher: &Dispatcher, hook: Hook, channel: Option<u64>, prompt: String) -> bool {
-    match dispatcher.submit(NewEvent::new(EventKind::Hook, lane(hook), Origin::Internal { channel }, prompt)) {
+async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
+    match dispatcher.submit(event) {
         Ok(accepted) => accepted.safe().await.is_ok(),
         Err(_) => false,
     }
+}
+
+fn event(hook: Hook, channel: Option<u64>, prompt: String) -> NewEvent {
+    NewEvent::new(EventKind::Hook, lane(hook), Origin::Internal { channel }, prompt)
+}
+
+/// They are given once, so they must outlive a crash in the midst of them: with a key, another one each time they are wanted.
+fn first_start(instructions: String) -> NewEvent {
+    let key = Some(format!("boot:{}", uuid::Uuid::new_v4().simple()));
+    NewEvent { key, ..event(Hook::Startup, None, instructions) }
 }
 
 fn lane(hook: Hook) -> Lane {

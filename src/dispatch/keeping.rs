@@ -58,6 +58,9 @@ impl Kept {
     /// The turn was stopped because the gateway ends. True: it is done again, whole, after the next start.
     pub(super) fn wait_for_next_life(&self) -> bool {
         let Some((journal, entry)) = self.noted.as_ref().filter(|_| !self.tool.load(Ordering::Relaxed)) else { return false };
+        if entry.event.of_one_life() {
+            return false;
+        }
         journal.waits(entry.event.sequence);
         true
     }

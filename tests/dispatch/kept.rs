@@ -7,7 +7,7 @@ use std::time::Duration;
 use aetheel::agent::{EventKind, Exit, ToolStart};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{AgainRefusal, Dispatcher, Person, Refusal};
-use aetheel::event::NewEvent;
+use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
 use tokio::sync::watch;
 
@@ -268,6 +268,30 @@ fn a_shutdown_keeps_what_was_not_visibly_refused() {
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     let answers: Vec<String> = second.answers(2).into_iter().map(|(_, text, _)| text).collect();
     assert_eq!(answers, ["running", "waiting"]);
+}
+
+#[test]
+fn of_the_gateways_own_life_only_what_has_a_key_is_promised_and_taken_up_again() {
+    for (key, prompts) in [(None, vec![]), (Some("boot:1".to_owned()), vec!["hello".to_owned()])] {
+        let folder = tempfile::tempdir().unwrap();
+        let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
+            agent.say(&["text half"]).await;
+            agent.commands.recv().await;
+            agent.exit(Exit::Signal(15), "").await;
+        });
+        let first = Life::begin(folder.path(), &plain(), launcher, 1);
+        let (lane, origin) = (Lane::Hook("startup".to_owned()), Origin::Internal { channel: None });
+        let hook = NewEvent { key: key.clone(), ..NewEvent::new(Asked::Hook, lane, origin, "hello") };
+        first.runtime.block_on(async { first.dispatcher.submit(hook).unwrap().safe().await }).unwrap();
+        first.noted(folder.path(), |text| text.contains("started"));
+        first.runtime.block_on(first.dispatcher.shutdown(Duration::ZERO));
+        let failure = first.answers(1).remove(0).2.unwrap();
+        assert_eq!(failure.contains("(restarting, "), key.is_some(), "{failure}");
+        first.die();
+        let second = Life::begin(folder.path(), &plain(), quick(), 1);
+        second.runtime.block_on(second.dispatcher.idle());
+        assert_eq!(second.prompts(), prompts);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::record::{Finished, Mark, Record, of_one_life};
+use super::record::{Finished, Mark, Record};
 use crate::event::{Event, Sequence};
 
 /// Events that are over and remembered, so that none is taken twice.
@@ -168,7 +168,7 @@ impl Pages {
         while self.finished.front().is_some_and(|(_, finished)| finished.at_ms < now_ms - FINISHED_SPAN_MS) {
             self.drop_oldest();
         }
-        let over = |entry: &&Entry| entry.offered.is_some_and(|at| at < now_ms - OFFER_SPAN_MS) || of_one_life(&entry.event);
+        let over = |entry: &&Entry| entry.offered.is_some_and(|at| at < now_ms - OFFER_SPAN_MS) || entry.event.of_one_life();
         self.open.values().filter(over).map(|entry| entry.event.clone()).collect()
     }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::event::{Event, Lane, Origin, Sequence};
+use crate::event::{Event, Origin, Sequence};
 use crate::workspace::ledger::{Token, code, tokens};
 
 /// Something that happened to an event.
@@ -181,9 +181,4 @@ fn check(content: &str) -> String {
         let _ = write!(digits, "{byte:02x}");
         digits
     })
-}
-
-/// Whether an event is about the gateway's own life, and so of one life only.
-pub(super) fn of_one_life(event: &Event) -> bool {
-    matches!(event.lane, Lane::Hook(_))
 }
