@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 pub use checkup::{Checkup, Known, Place};
 pub use intake::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
@@ -297,7 +297,7 @@ impl Discord {
         let reception = tokio::spawn(reception.run(taken));
         let (stop, stopped) = oneshot::channel();
         let gateway = tokio::spawn(gateway::keep_connected(Arc::clone(&self.inner), desk, arrivals, Arc::clone(&phase), stopped));
-        let listening = Listening { phase, closing, stop: Some(stop), gateway: Some(gateway), reception };
+        let listening = Listening { phase, closing, stop: Some(stop), gateway: Some(gateway), reception, inner: Arc::clone(&self.inner) };
         match listening.settled(|phase| !matches!(phase, Phase::Starting)).await {
             Phase::Failed(error) => Err(error),
             Phase::Starting | Phase::Ready => Ok(listening),
@@ -325,6 +325,7 @@ pub struct Listening {
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
+    inner: Arc<Inner>,
 }
 
 impl Listening {
@@ -341,9 +342,14 @@ impl Listening {
         }
     }
 
-    /// Disconnects; takes at most five seconds, also in the middle of a reconnect.
+    /// Takes back what is shown of prompts that still wait, and disconnects; each takes at most five seconds, also in the
+    /// middle of a reconnect.
     pub async fn close(mut self) {
         self.stop_intake();
+        let Inner { waiting, api, identity, .. } = &*self.inner;
+        if tokio::time::timeout(Duration::from_secs(5), waiting.leave(api, identity.application)).await.is_err() {
+            debug!("discord did not let all places in line be taken back in time");
+        }
         self.stop.take();
         if let Some(gateway) = self.gateway.take()
             && tokio::time::timeout(Duration::from_secs(5), gateway).await.is_err()

@@ -114,8 +114,13 @@ impl Reception {
     }
 
     async fn message(&mut self, message: &Message, names: &[Name], parent: Parent) {
-        if self.owed.contains_key(&message.channel_id) || self.recent.has(message.id) || !self.is_for_us(message, parent).await {
+        if self.owed.contains_key(&message.channel_id) || self.recent.has(message.id) {
             return;
+        }
+        match self.is_for_us(message, parent).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(_) => return self.owe(message),
         }
         let parent = match (parent, message.guild_id) {
             (Parent::Known(parent), _) => parent,
@@ -244,13 +249,16 @@ impl Reception {
     }
 
     /// A person's message to the bot: in private, naming it, answering it, or in a thread of its own.
-    async fn is_for_us(&mut self, message: &Message, parent: Parent) -> bool {
+    ///
+    /// # Errors
+    /// When Discord cannot say that now.
+    async fn is_for_us(&mut self, message: &Message, parent: Parent) -> Result<bool, RestError> {
         let me = self.identity.id;
         let person = !message.author.bot && message.webhook_id.is_none() && message.author.id != me;
         let addressed = message.guild_id.is_none()
             || message.mentions.iter().any(|user| user.id == me)
             || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me);
-        person && matches!(message.kind, 0 | 19) && (addressed || self.belongs_to_us(message, parent).await)
+        Ok(person && matches!(message.kind, 0 | 19) && (addressed || self.belongs_to_us(message, parent).await?))
     }
 
     /// Tells why a message was not taken; soon after the last time in that channel, only by a mark on the message.

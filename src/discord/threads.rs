@@ -10,7 +10,7 @@ use super::asks::escape;
 use super::mention;
 use super::reception::{CLOSING, Parent, Reception};
 use super::rest::RestError;
-use super::wire::{Message, Slash};
+use super::wire::{Channel, Message, Slash};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 /// Characters of a thread's name (Discord's documentation of threads, 2026-08).
@@ -28,20 +28,31 @@ const MENTION_ME: &str = "-# In this thread I read only what mentions or answers
 impl Reception {
     /// Whether a message that does not name the bot is for it all the same: in a thread that the bot opened or was
     /// spoken to in, unless it answers or names somebody else.
-    pub(super) async fn belongs_to_us(&mut self, message: &Message, parent: Parent) -> bool {
+    ///
+    /// # Errors
+    /// When Discord cannot say that now.
+    pub(super) async fn belongs_to_us(&mut self, message: &Message, parent: Parent) -> Result<bool, RestError> {
         let to_others = !message.mentions.is_empty() || message.referenced_message.is_some();
         if !self.identity.reads || message.guild_id.is_none() || to_others || parent == Parent::Known(None) {
-            return false;
+            return Ok(false);
         }
-        let channel = message.channel_id;
-        if parent == Parent::Unknown && self.channel(channel).await.ok().and_then(|channel| channel.thread_parent()).is_none() {
-            return false;
+        let (channel, me) = (message.channel_id, self.identity.id);
+        if parent == Parent::Unknown && self.seen_channel(channel).await?.and_then(|channel| channel.thread_parent()).is_none() {
+            return Ok(false);
         }
         if self.desk.intake.knows(&Lane::Channel(channel)).await {
-            return true;
+            return Ok(true);
         }
-        let me = self.identity.id;
-        self.channel(channel).await.is_ok_and(|channel| channel.owner_id == Some(me))
+        Ok(self.seen_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))
+    }
+
+    /// A channel; none: it is gone, or not for us to see.
+    async fn seen_channel(&mut self, channel: u64) -> Result<Option<Channel>, RestError> {
+        match self.channel(channel).await {
+            Ok(channel) => Ok(Some(channel)),
+            Err(error) if error.is_passing() => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Opens a thread for a prompt and has the prompt answered there. What comes of it is told in the command's message.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tracing::debug;
 
 use super::api::Api;
@@ -15,6 +15,8 @@ use super::rest::Patience;
 
 /// Not worth more.
 const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
+/// Instead of its place, where a command waits for the next life of the gateway.
+const RESTARTING: &str = "-# I am restarting: the answer follows below.";
 /// The numbers from 1 to 10, and one for more.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
 
@@ -23,7 +25,7 @@ pub(super) enum Sign {
     /// A number on a message.
     Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },
     /// A line in a command's message.
-    Line(JoinHandle<()>),
+    Line(JoinHandle<Door>),
 }
 
 /// Prompts whose turns have not begun, by message or interaction.
@@ -74,7 +76,31 @@ impl Waiting {
                     debug!(interaction = door.interaction, %error, "cannot say where a command stands in its line");
                 }
             }
+            door
         })));
+    }
+
+    /// Takes back what is shown of all that waits: the next life of the gateway answers it and knows of no sign.
+    pub(super) async fn leave(&self, api: &Api, application: u64) {
+        let signs: Vec<Sign> = self.lock().drain().filter_map(|(_, sign)| sign).collect();
+        let mut taken = JoinSet::new();
+        for sign in signs {
+            let api = api.clone();
+            taken.spawn(async move {
+                match sign {
+                    Sign::Number { channel, message, emoji, shown } => unreact(&api, channel, message, emoji, shown).await,
+                    Sign::Line(shown) => {
+                        let Ok(mut door) = shown.await else { return };
+                        if door.is_open().await
+                            && let Err(error) = api.edit_original(application, door.interaction, &door.token, RESTARTING, PATIENCE).await
+                        {
+                            debug!(interaction = door.interaction, %error, "cannot say that a command is answered after the restart");
+                        }
+                    }
+                }
+            });
+        }
+        taken.join_all().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<Sign>>> {
@@ -88,15 +114,17 @@ impl Sign {
         match self {
             Self::Number { channel, message, emoji, shown } => {
                 let api = api.clone();
-                tokio::spawn(async move {
-                    if shown.await.unwrap_or(false)
-                        && let Err(error) = api.unreact(channel, message, emoji, PATIENCE).await
-                    {
-                        debug!(channel, %error, "cannot take back where a message stood in its line");
-                    }
-                });
+                tokio::spawn(async move { unreact(&api, channel, message, emoji, shown).await });
             }
             Self::Line(shown) => drop(shown.await),
         }
+    }
+}
+
+async fn unreact(api: &Api, channel: u64, message: u64, emoji: &str, shown: JoinHandle<bool>) {
+    if shown.await.unwrap_or(false)
+        && let Err(error) = api.unreact(channel, message, emoji, PATIENCE).await
+    {
+        debug!(channel, %error, "cannot take back where a message stood in its line");
     }
 }

@@ -129,6 +129,35 @@ async fn a_prompt_that_waits_shows_its_place_until_its_turn_begins() {
 }
 
 #[tokio::test]
+async fn what_waits_for_the_next_life_shows_no_place_any_more() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    bot.office.ahead.store(1, Ordering::SeqCst);
+    let message = local.mention(CHANNEL, ANN, "later");
+    local.slash(CHANNEL, ANN, "ask", Some("by command"));
+    local.wait_for("the number", |local| (local.reactions(message) == ["1️⃣"]).then_some(())).await;
+    local.wait_for_message(CHANNEL, |text| text == "-# ⏳ 1 before this one.").await;
+    bot.listening.close().await;
+    assert!(local.reactions(message).is_empty());
+    assert_eq!(local.texts(CHANNEL), ["-# I am restarting: the answer follows below."]);
+}
+
+#[tokio::test]
+async fn a_message_in_a_thread_waits_until_discord_can_say_whose_thread_it_is() {
+    let local = LocalDiscord::start().await;
+    let bot = reader(&local).await;
+    local.slash(CHANNEL, ANN, "new", Some("begin"));
+    bot.event(&local, "begin").await;
+    let thread = local.threads()[0].0;
+    local.faults().next("GET", &format!("/channels/{thread}"), Fault::Status(502), 6);
+    local.say(thread, ANN, "one");
+    local.say(thread, ANN, "two");
+    bot.event(&local, "two").await;
+    assert_eq!(bot.office.prompts(), ["begin", "one", "two"]);
+    assert_eq!(local.faults().waiting(), 0, "it could not for long");
+}
+
+#[tokio::test]
 async fn a_waiting_message_can_be_edited_and_deleted_and_a_preview_is_neither() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;

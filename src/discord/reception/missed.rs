@@ -78,8 +78,13 @@ impl Reception {
                 Err(_) => continue,
             };
             message.guild_id = channel.guild_id;
-            if !self.is_for_us(&message, Parent::Known(channel.thread_parent())).await {
-                continue;
+            match self.is_for_us(&message, Parent::Known(channel.thread_parent())).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(_) => {
+                    self.owe(&message);
+                    continue;
+                }
             }
             let count = counts.entry(message.channel_id).or_default();
             *count += 1;
