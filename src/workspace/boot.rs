@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::chapters::{Part, below, outline};
+use super::outline::{Part, below, outline};
 use super::replace::{replace, sync_folder};
 use super::{FileError, memory};
 
@@ -58,7 +58,7 @@ impl Boot {
         let parts = outline(text);
         let (mut required, mut instructed) = (false, false);
         for (index, part) in parts.iter().enumerate() {
-            match part.title.to_lowercase().as_str() {
+            match part.plain_title().to_lowercase().as_str() {
                 "required" | "required files" => {
                     required = true;
                     boot.list(part, |boot| &mut boot.required);
@@ -66,7 +66,7 @@ impl Boot {
                 "optional" | "optional files" => boot.list(part, |boot| &mut boot.optional),
                 "instructions" | "first run" | "first start" if !instructed => {
                     instructed = true;
-                    let text = below(&parts, index).iter().fold(part.text(), |text, part| text + &part.heading() + &part.text());
+                    let text = below(&parts, index).iter().fold(part.text.clone(), |text, part| text + &part.whole());
                     boot.instructions = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
                 }
                 _ => {}
@@ -75,7 +75,7 @@ impl Boot {
         if !required {
             boot.required = REQUIRED.map(str::to_owned).to_vec();
         }
-        for part in parts.iter().filter(|part| part.title.to_lowercase().ends_with(".md")) {
+        for part in parts.iter().filter(|part| part.plain_title().to_lowercase().ends_with(".md")) {
             boot.content(part);
         }
         boot
@@ -89,7 +89,7 @@ impl Boot {
     fn list(&mut self, part: &Part, list: fn(&mut Self) -> &mut Vec<String>) {
         for item in part.items() {
             // What comes behind the name is for people.
-            let name = item.word;
+            let name = item.key.split_whitespace().next().unwrap_or_default().to_owned();
             match fault(&name) {
                 Some(fault) => self.warnings.push(format!("boot.md line {}: {fault}", item.line)),
                 None if self.names(&name) => {}
@@ -99,16 +99,16 @@ impl Boot {
     }
 
     fn content(&mut self, part: &Part) {
-        let name = part.title.as_str();
-        let strange = match (fault(name), part.code()) {
+        let name = part.plain_title();
+        let strange = match (fault(&name), part.code()) {
             (Some(fault), _) => fault,
             (None, None) => format!("`{name}` has no content in fenced code; the built-in one counts"),
             (None, Some(content)) => {
-                self.contents.insert(name.to_owned(), content);
-                if self.names(name) {
+                self.contents.insert(name.clone(), content);
+                if self.names(&name) {
                     return;
                 }
-                self.required.push(name.to_owned());
+                self.required.push(name.clone());
                 format!("`{name}` is listed neither as required nor as optional; it counts as required")
             }
         };

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::chapters::{Item, below, outline};
+use super::outline::{Item, below, channel, outline};
+use super::sections::bare;
 
 /// A moment in the life of the gateway or of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +65,7 @@ impl Hooks {
     pub fn parse(text: &str) -> Self {
         let mut hooks = Self::default();
         let parts = outline(text);
-        for index in (0..parts.len()).filter(|index| parts[*index].title.eq_ignore_ascii_case("hooks")) {
+        for index in (0..parts.len()).filter(|index| parts[*index].plain_title().eq_ignore_ascii_case("hooks")) {
             for item in parts[index].items() {
                 match Hook::of(&item.key) {
                     Some(hook) if !item.value.is_empty() => {
@@ -75,8 +76,9 @@ impl Hooks {
                 }
             }
             for part in below(&parts, index) {
-                let Some(hook) = Hook::of(&part.title) else {
-                    hooks.unknown(&part.title, part.line);
+                let title = part.plain_title();
+                let Some(hook) = Hook::of(&title) else {
+                    hooks.unknown(&title, part.line);
                     continue;
                 };
                 let instruction = hooks.read(part.items());
@@ -100,16 +102,13 @@ impl Hooks {
     fn read(&mut self, items: Vec<Item>) -> Instruction {
         let mut instruction = Instruction::default();
         for item in items {
-            match item.key.as_str() {
+            match item.key.to_lowercase().as_str() {
                 "instruction" => instruction.text = item.value,
                 // Left to be filled in.
                 "channel" if item.value.is_empty() => {}
-                "channel" => match item.value.trim_matches(['`', '<', '#', '>']).parse() {
+                "channel" => match channel(bare(&item.value)) {
                     Ok(channel) => instruction.channel = Some(channel),
-                    Err(_) => {
-                        let fault = format!("{:?} is not the id of a channel; the output channel counts", item.value);
-                        self.warn(item.line, &fault);
-                    }
+                    Err(fault) => self.warn(item.line, &format!("{fault}; the output channel counts")),
                 },
                 other => self.warn(item.line, &format!("`{other}` means nothing here; it is ignored")),
             }

@@ -7,7 +7,6 @@
 mod bindings;
 mod boot;
 mod channels;
-mod chapters;
 mod deliveries;
 mod discord_notes;
 mod followed;

@@ -1,8 +1,10 @@
 //! Markdown in which a heading of any level, or a list item, is a thing with a few `key: value` lines and a text.
 //!
-//! Fenced code and comments are examples and for people: passed over. [`super::sections`] is for files of settings only.
+//! Comments are for people and left out. Fenced code is an example and passed over, except where a file's content is
+//! asked for ([`Part::code`]). [`super::sections`] is for files of settings only.
 
 use super::sections::{bare, uncommented};
+use crate::split::Fence;
 
 /// A heading and what stands below it, up to the next heading of any level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +15,10 @@ pub(super) struct Part {
     pub title: String,
     /// From 1.
     pub line: usize,
+    /// What stands below it, without fenced code.
     pub body: Vec<Line>,
+    /// The same with fenced code.
+    pub text: String,
 }
 
 /// A line of text.
@@ -45,20 +50,27 @@ pub(super) struct Entry {
     pub line: usize,
 }
 
+/// A list item whatever its key, with the indented lines behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// What stands before the first colon, without backticks.
+    pub key: String,
+    /// What stands behind it; lines are separated by `\n`.
+    pub value: String,
+    /// From 1.
+    pub line: usize,
+}
+
 /// Reads a file.
 pub(super) fn outline(text: &str) -> Vec<Part> {
-    let mut parts = vec![Part { level: 0, title: String::new(), line: 1, body: Vec::new() }];
-    let (mut fence, mut comment) = (None, false);
+    let mut parts = vec![Part { level: 0, title: String::new(), line: 1, body: Vec::new(), text: String::new() }];
+    let (mut fence, mut comment): (Option<Fence<'_>>, _) = (None, false);
     for (number, line) in (1..).zip(text.lines()) {
-        if let Some(mark) = ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(mark)) {
-            match fence {
-                None if !comment => fence = Some(mark),
-                Some(open) if open == mark => fence = None,
-                _ => {}
-            }
-            continue;
-        }
-        if fence.is_some() {
+        let part = parts.last_mut().expect("there is a first");
+        let opened = if comment { None } else { Fence::opened_by(line) };
+        if fence.is_some() || opened.is_some() {
+            fence = fence.map_or(opened, |open| Some(open).filter(|open| !open.closed_by(line)));
+            part.text.extend([line, "\n"]);
             continue;
         }
         let line = uncommented(line, &mut comment);
@@ -66,12 +78,58 @@ pub(super) fn outline(text: &str) -> Vec<Part> {
         match line[level..].strip_prefix(' ') {
             Some(title) if (1..=6).contains(&level) && !title.trim().is_empty() => {
                 let title = title.trim().trim_end_matches('#').trim().to_owned();
-                parts.push(Part { level, title, line: number, body: Vec::new() });
+                parts.push(Part { level, title, line: number, body: Vec::new(), text: String::new() });
             }
-            _ => parts.last_mut().expect("there is a first").body.push(Line { number, text: line }),
+            _ => {
+                part.text.extend([&line, "\n"]);
+                part.body.push(Line { number, text: line });
+            }
         }
     }
     parts
+}
+
+/// The parts below one, down to the next of its level or a higher one.
+pub(super) fn below(parts: &[Part], index: usize) -> &[Part] {
+    let rest = &parts[index + 1..];
+    &rest[..rest.iter().take_while(|part| part.level > parts[index].level).count()]
+}
+
+impl Part {
+    /// The title without backticks and a colon behind it.
+    pub(super) fn plain_title(&self) -> String {
+        self.title.replace('`', "").trim_end_matches([':', ' ']).trim().to_owned()
+    }
+
+    /// Its list items at the margin. A line at the margin that is none ends the one before.
+    pub(super) fn items(&self) -> Vec<Item> {
+        let (mut items, mut open): (Vec<Item>, _) = (Vec::new(), false);
+        for Line { number, text } in &self.body {
+            if let Some(item) = item(text) {
+                let (key, value) = item.split_once(':').unwrap_or((item, ""));
+                items.push(Item { key: key.replace('`', "").trim().to_owned(), value: value.trim().to_owned(), line: *number });
+                open = true;
+            } else if !text.trim().is_empty() {
+                open &= text.starts_with([' ', '\t']);
+                if let Some(item) = items.last_mut().filter(|_| open) {
+                    item.value = format!("{}\n{}", item.value, text.trim()).trim().to_owned();
+                }
+            }
+        }
+        items
+    }
+
+    /// The content of its first fenced code.
+    pub(super) fn code(&self) -> Option<String> {
+        let mut lines = self.text.lines();
+        let fence = lines.find_map(Fence::opened_by)?;
+        Some(lines.take_while(|line| !fence.closed_by(line)).map(|line| format!("{line}\n")).collect())
+    }
+
+    /// Heading and text, as they stand.
+    pub(super) fn whole(&self) -> String {
+        format!("{} {}\n{}", "#".repeat(self.level), self.title, self.text)
+    }
 }
 
 /// Reads lines: entries with one of the `known` keys first, then the text, or `instruction:` and what follows it. Once
@@ -168,6 +226,24 @@ mod tests {
         let text = "before\n# A #\n```\n## no\n```\none\n### B <!-- hidden\n## no -->\ntwo\n#not\n";
         let parts: Vec<_> = outline(text).into_iter().map(|part| (part.level, part.title, part.line, part.body.len())).collect();
         assert_eq!(parts, [(0, String::new(), 1, 1), (1, "A".into(), 2, 1), (3, "B".into(), 7, 3)]);
+    }
+
+    #[test]
+    fn a_part_has_the_deeper_ones_below_it_and_its_code_verbatim() {
+        let text = "# Top\n<!-- ## hidden\n-->\n## `One`: ##\n\n````markdown\n## fenced\n```\n<!-- - kept\n```\n````\n### Deep\n## Two\n";
+        let parts = outline(text);
+        let titles = |parts: &[Part]| parts.iter().map(Part::plain_title).collect::<Vec<_>>();
+        assert_eq!((titles(below(&parts, 1)), titles(below(&parts, 4))), (vec!["One".into(), "Deep".into(), "Two".into()], vec![]));
+        assert_eq!(parts[2].code().as_deref(), Some("## fenced\n```\n<!-- - kept\n```\n"));
+        assert_eq!((parts[1].code(), parts[2].items(), parts[3].whole().as_str()), (None, vec![], "### Deep\n"));
+    }
+
+    #[test]
+    fn items_go_on_in_indented_lines() {
+        let parts = outline("Words.\n* `Key_one`: first\n  second line\n\n  - third\n- bare\nno longer: part of it\n  nor this\n");
+        let items = parts[0].items();
+        let found: Vec<_> = items.iter().map(|item| (item.key.as_str(), item.value.as_str(), item.line)).collect();
+        assert_eq!(found, [("Key_one", "first\nsecond line\n- third", 2), ("bare", "", 6)]);
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
     for refused in listing.refused {
         report.warning("component", refused, "replace or remove the file");
     }
+    let mut unused = Vec::new();
     for row in listing.backends {
         let about = format!("backend {}", row.name);
         let component = format!("component {} {} ({}) is sound", row.component, row.version, row.digest.get(..12).unwrap_or(&row.digest));
@@ -48,6 +49,8 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
             report.ok(about.as_str(), format!("{component}; {agent} can work"));
         } else if row.default {
             report.fault(about.as_str(), format!("{component}, but it answers by default and cannot work"), row.reasons.join("; "));
+        } else if row.name != row.component {
+            unused.push(row.name.clone());
         } else {
             report.ok(about.as_str(), format!("{component}; not in use here: {}", row.reasons.join("; ")));
         }
@@ -55,6 +58,10 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
         for warning in row.warnings.into_iter().filter(|_| row.available) {
             report.warning(about.as_str(), warning, "docs/backends.md says what each backend can do");
         }
+    }
+    if !unused.is_empty() {
+        let names = unused.join(", ");
+        report.ok("profiles", format!("of agents that cannot work here, `aetheel backend list` says why: {names}"));
     }
     match listing.default {
         Some(default) => report.ok("default backend", listing.detected.map_or(default.clone(), |why| format!("{default} (auto: {why})"))),
