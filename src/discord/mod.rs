@@ -26,6 +26,7 @@ mod intake;
 mod interactions;
 mod limits;
 mod live;
+mod marks;
 mod mention;
 mod notices;
 mod panel;
@@ -60,6 +61,7 @@ use asks::Asks;
 use files::Fetcher;
 use gateway::Phase;
 use interactions::Interactions;
+use marks::Marks;
 use reception::{Recent, Reception};
 use rest::{Patience, Rest, RestError};
 use waiting::Waiting;
@@ -293,6 +295,7 @@ impl Discord {
             channels: HashMap::new(),
             told: HashMap::new(),
             owed: HashMap::new(),
+            marks: Marks::start(Arc::clone(&desk.seen)),
         };
         let reception = tokio::spawn(reception.run(taken));
         let (stop, stopped) = oneshot::channel();

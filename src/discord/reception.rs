@@ -19,6 +19,7 @@ use super::api::{Api, nonce};
 use super::commands::Verb;
 use super::intake::{Asker, Desk};
 use super::interactions::Interactions;
+use super::marks::Marks;
 use super::mention::{self, Name};
 use super::rest::{Patience, RestError};
 use super::waiting::Waiting;
@@ -78,6 +79,7 @@ pub(super) struct Reception {
     /// Channels with messages that could not be taken in yet, and after which one they begin. What comes in them
     /// meanwhile is read with those.
     pub(super) owed: HashMap<u64, u64>,
+    pub(super) marks: Marks,
 }
 
 impl Reception {
@@ -164,18 +166,12 @@ impl Reception {
                 ..NewEvent::new(EventKind::Message, Lane::Channel(message.channel_id), origin, prompt)
             })
         };
-        let (seen, channel, id) = (Arc::clone(&self.desk.seen), message.channel_id, message.id);
+        let (channel, id) = (message.channel_id, message.id);
         match taken {
-            Ok(accepted) => {
-                // Before it is safe a crash would lose it, and only catching up brings it back.
-                tokio::spawn(async move {
-                    // Taken back, it was visibly refused.
-                    let _ = accepted.safe().await;
-                    seen.saw(channel, id);
-                });
-            }
+            // Before it is safe a crash would lose it, and only catching up brings it back. Taken back, it was visibly refused.
+            Ok(accepted) => self.marks.mark(async { drop(accepted.safe().await) }, channel, id),
             Err(text) => {
-                seen.saw(channel, id);
+                self.marks.mark(std::future::ready(()), channel, id);
                 self.tell(channel, id, text);
             }
         }
