@@ -1,6 +1,6 @@
 //! `channels.md`: which project, backend and settings a channel has. The operator's file; only `/project` writes to it.
 //!
-//! Pure but for [`directory`] and [`bind`]. `docs/configuration.md` has the format.
+//! Pure but for [`directory`] and [`bind()`]. `docs/configuration.md` has the format.
 
 mod bind;
 
