@@ -90,10 +90,11 @@ fn starts(home: &Home, sent: &HashMap<String, SystemTime>) -> Vec<Duration> {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_default());
         let head = lines.next().unwrap_or_default();
-        let (Some(lane), Some(started)) = (head["lane"].as_str(), head["started"].as_str()) else { continue };
+        let Some(started) = head["started"].as_str() else { continue };
+        let Some(lane) = lines.find_map(|line| line["turn"]["lane"].as_str().map(str::to_owned)) else { continue };
         let Some(spawned) = lines.find(|line| !line["in"]["spawned"].is_null()) else { continue };
         let opened: jiff::Timestamp = started.parse().unwrap();
-        let Some(sent) = sent.get(lane) else { continue };
+        let Some(sent) = sent.get(&lane) else { continue };
         let sent = sent.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
         let at = opened.as_nanosecond() as f64 / 1e9 + spawned["t"].as_f64().unwrap_or_default() / 1e3;
         found.extend(Duration::try_from_secs_f64(at - sent).ok());
