@@ -19,7 +19,7 @@ use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::{Binding, LaneSettings, Saving, SessionId};
+use crate::workspace::{Binding, Hook, LaneSettings, Saving, SessionId};
 
 /// The setting beside a session that says where it was made.
 pub(super) const DIRECTORY: &str = "directory";
@@ -61,6 +61,10 @@ impl Inner {
             }
             let failed = answer.failure.is_some();
             kept.answered(&answer).await;
+            if hooks.of(Hook::AgentStop).is_none() {
+                // Who has the answer has nothing to stop.
+                lock(&self.running).remove(&event.lane);
+            }
             self.deliver(&event, &kept, &stage, answer).await;
             // People have their answer; the lane is held until the hook has ended too.
             self.stop_hook(&hooks, &event, &stop, failed).await;

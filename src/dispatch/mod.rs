@@ -30,6 +30,7 @@ mod view;
 mod withdraw;
 mod wording;
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -320,7 +321,11 @@ impl Dispatcher {
     }
 
     /// Starts what may start.
+    ///
+    /// A runtime that goes away drops a task at once, and with it the ticket, which comes back here: it must not go deeper
+    /// with every event that waits.
     fn pump(&self) {
+        let Some(_alone) = Pumping::begin() else { return };
         loop {
             let Some(event) = lock(&self.inner.queue).next() else { return };
             let (stop, stopped) = watch::channel(None);
@@ -335,6 +340,25 @@ impl Dispatcher {
                 inner.see_through(event, stopped, steered, saving).await;
             });
         }
+    }
+}
+
+thread_local! {
+    static PUMPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread starts what may start, and need not be told so again.
+struct Pumping;
+
+impl Pumping {
+    fn begin() -> Option<Self> {
+        (!PUMPING.replace(true)).then_some(Self)
+    }
+}
+
+impl Drop for Pumping {
+    fn drop(&mut self) {
+        PUMPING.set(false);
     }
 }
 
