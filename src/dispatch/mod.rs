@@ -352,7 +352,8 @@ struct Pumping;
 
 impl Pumping {
     fn begin() -> Option<Self> {
-        (!PUMPING.replace(true)).then_some(Self)
+        // Not made when there is one already: dropping it would say that nobody pumps.
+        if PUMPING.replace(true) { None } else { Some(Self) }
     }
 }
 

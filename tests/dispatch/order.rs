@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aetheel::agent::Exit;
 use aetheel::dispatch::Refusal;
+use aetheel::event::Lane;
 use tokio::sync::watch;
 
 use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
@@ -144,4 +145,22 @@ async fn even_a_panic_of_ours_frees_lane_and_slot() {
     desk.ask(1, "fine");
     let answers = desk.collected.answers(1).await;
     assert_eq!(answers[0].1.text, "fine");
+}
+
+#[test]
+fn a_runtime_that_goes_away_with_much_waiting_ends_quietly() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (_release, launcher) = gated();
+    let desk = runtime.block_on(async {
+        let desk = Desk::new(launcher, Wishes { slots: 1, depth: 10_000, ..Wishes::default() }).await;
+        for lane in 0..5_000 {
+            // Whether it waits or is busy: what counts is that very many wait.
+            let _ = desk.dispatcher.submit(message(1, &format!("prompt {lane}")));
+        }
+        assert!(desk.dispatcher.is_busy(&Lane::Channel(1)));
+        desk
+    });
+    // Each of them would go one level deeper, and take the stack with it.
+    drop(runtime);
+    drop(desk);
 }
