@@ -24,13 +24,13 @@ mod settings;
 mod stage;
 mod steering;
 mod threads;
+mod ticket;
 mod tray;
 mod veil;
 mod view;
 mod withdraw;
 mod wording;
 
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -57,6 +57,7 @@ use self::listings::Listings;
 use self::pace::Pace;
 use self::questions::Questions;
 use self::steering::Running;
+use self::ticket::{Pumping, Ticket};
 use crate::agent::Decision;
 use crate::event::{Event, Lane, NewEvent, Sequence};
 use crate::figures::{self, Outcome};
@@ -340,49 +341,6 @@ impl Dispatcher {
                 inner.see_through(event, stopped, steered, saving).await;
             });
         }
-    }
-}
-
-thread_local! {
-    static PUMPING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// This thread starts what may start, and need not be told so again.
-struct Pumping;
-
-impl Pumping {
-    fn begin() -> Option<Self> {
-        // Not made when there is one already: dropping it would say that nobody pumps.
-        if PUMPING.replace(true) { None } else { Some(Self) }
-    }
-}
-
-impl Drop for Pumping {
-    fn drop(&mut self) {
-        PUMPING.set(false);
-    }
-}
-
-/// Frees lane and slot when dropped, so that even a panic of ours blocks nothing.
-struct Ticket {
-    dispatcher: Dispatcher,
-    sequence: Sequence,
-    lane: Lane,
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            tracing::error!(event = self.sequence, lane = %self.lane, "a turn panicked; this is a bug of aetheel");
-        }
-        let inner = &self.dispatcher.inner;
-        lock(&inner.running).remove(&self.lane);
-        lock(&inner.queue).finish(self.sequence);
-        // Dropped by a runtime that is going away: nothing more can be started.
-        if tokio::runtime::Handle::try_current().is_ok() {
-            self.dispatcher.pump();
-        }
-        inner.finished.notify_waiters();
     }
 }
 
