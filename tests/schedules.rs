@@ -1,10 +1,8 @@
 //! Heartbeats and cron jobs from the operator's files to the dispatcher, by a clock that the test sets.
 
 use std::fs;
-use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::agent::Exit;
 use aetheel::event::{EventKind, Lane, Origin};
 use aetheel::sources::Schedules;
 use aetheel::workspace::Workspace;
@@ -12,24 +10,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes};
+use crate::support::scripted::{Desk, Wishes, behind_a_gate};
 
 const HEARTBEATS: &str = "## Inbox\n- interval: 30m\n- channel: 42\n- instruction: Look for mail.\n";
 const JOBS: &str = "## Cron Jobs\n- **Backup** `0 9 * * *`: Back it up.\n";
-
-/// Agents that answer while the gate is open.
-fn agents() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
-    let (open, gate) = watch::channel(true);
-    let launcher = ScriptedLauncher::new(move |agent: Agent| {
-        let mut gate = gate.clone();
-        async move {
-            let _ = gate.wait_for(|open| *open).await;
-            agent.say(&["text ok", "done"]).await;
-            agent.exit(Exit::Code(0), "").await;
-        }
-    });
-    (open, launcher)
-}
 
 struct Stand {
     desk: Desk,
@@ -39,7 +23,7 @@ struct Stand {
 
 impl Stand {
     async fn new(wishes: Wishes) -> Self {
-        let (gate, launcher) = agents();
+        let (gate, launcher) = behind_a_gate(true);
         let stand = Self { desk: Desk::new(launcher, wishes).await, folder: tempfile::tempdir().unwrap(), gate };
         stand.write("heartbeat.md", HEARTBEATS);
         stand.write("agents.md", JOBS);

@@ -164,6 +164,20 @@ impl From<&serenity::model::user::User> for User {
     }
 }
 
+/// Who used a command, a button, a menu or a window; in direct messages there is no member.
+pub(super) fn interacting(interaction: &serde_json::Value) -> Option<(User, Member)> {
+    let member = &interaction["member"];
+    match User::deserialize(&member["user"]) {
+        Ok(user) => Some((user, Member::deserialize(member).ok()?)),
+        Err(_) => Some((User::deserialize(&interaction["user"]).ok()?, Member::default())),
+    }
+}
+
+/// An id as Discord writes it.
+pub(super) fn id_in(value: &serde_json::Value) -> Option<u64> {
+    value.as_str()?.parse().ok()
+}
+
 /// The options of our commands that hold people's words.
 pub(super) const WORDS: [&str; 2] = ["prompt", "message"];
 
@@ -202,17 +216,7 @@ impl Slash {
             channel_id: u64,
             #[serde(default)]
             channel: Option<Channel>,
-            #[serde(default)]
-            member: Option<WireMember>,
-            #[serde(default)]
-            user: Option<User>,
             data: Data,
-        }
-        #[derive(Deserialize)]
-        struct WireMember {
-            user: User,
-            #[serde(flatten)]
-            member: Member,
         }
         #[derive(Deserialize)]
         struct Data {
@@ -227,10 +231,7 @@ impl Slash {
             value: serde_json::Value,
         }
         let wire = Wire::deserialize(value).ok().filter(|wire| wire.kind == 2)?;
-        let (user, member) = match wire.member {
-            Some(member) => (member.user, member.member),
-            None => (wire.user?, Member::default()),
-        };
+        let (user, member) = interacting(value)?;
         let texts = wire.data.options.iter().filter_map(|option| Some((option.name.clone(), option.value.as_str()?.to_owned())));
         let given = texts.collect();
         let prompt = wire.data.options.iter().find(|option| WORDS.contains(&option.name.as_str())).and_then(|option| option.value.as_str());

@@ -1,26 +1,9 @@
 //! Prompts that are taken back or changed while they wait.
 
-use std::sync::Arc;
-
-use aetheel::agent::Exit;
 use aetheel::dispatch::Refusal;
 use aetheel::event::NewEvent;
-use tokio::sync::watch;
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
-
-fn gated() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
-    let (release, gate) = watch::channel(false);
-    let launcher = ScriptedLauncher::new(move |agent: Agent| {
-        let mut gate = gate.clone();
-        async move {
-            let _ = gate.wait_for(|open| *open).await;
-            agent.say(&["text ok", "done"]).await;
-            agent.exit(Exit::Code(0), "").await;
-        }
-    });
-    (release, launcher)
-}
+use crate::support::scripted::{Desk, Wishes, behind_a_gate, message};
 
 fn keyed(channel: u64, prompt: &str) -> NewEvent {
     NewEvent { key: Some(format!("discord:{prompt}")), ..message(channel, prompt) }
@@ -28,7 +11,7 @@ fn keyed(channel: u64, prompt: &str) -> NewEvent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_can_be_changed_and_taken_back_and_what_runs_runs_on() {
-    let (release, launcher) = gated();
+    let (release, launcher) = behind_a_gate(false);
     let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
     let dispatcher = &desk.dispatcher;
     let ahead: Vec<usize> = ["first", "second", "third", "fourth"].map(|prompt| dispatcher.submit(keyed(1, prompt)).unwrap().ahead).into();

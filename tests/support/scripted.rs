@@ -452,3 +452,17 @@ pub fn message(channel: u64, prompt: &str) -> NewEvent {
     let origin = Origin::Message { channel, message: 1 };
     NewEvent::new(Asked::Message, Lane::Channel(channel), origin, prompt)
 }
+
+/// Agents that answer once, and as long as, the gate is open.
+pub fn behind_a_gate(open: bool) -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
+    let (gate, passed) = watch::channel(open);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let mut passed = passed.clone();
+        async move {
+            let _ = passed.wait_for(|open| *open).await;
+            agent.say(&["text ok", "done"]).await;
+            agent.exit(Exit::Code(0), "").await;
+        }
+    });
+    (gate, launcher)
+}

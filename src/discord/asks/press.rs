@@ -1,9 +1,8 @@
 //! A button, menu or window that somebody used: what Discord sends, and which choice it is.
 
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::discord::wire::{Member, User};
+use crate::discord::wire::{User, id_in, interacting};
 
 /// What can be chosen about a question. Everything else about it lives in the program, so that a button says little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,24 +76,14 @@ pub(in crate::discord) struct Press {
 impl Press {
     /// Reads an interaction of type 3 (button or menu) or 5 (window).
     pub(in crate::discord) fn read(value: &Value) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct WireMember {
-            user: User,
-            #[serde(flatten)]
-            member: Member,
-        }
-        let id = |value: &Value| value.as_str().and_then(|id| id.parse::<u64>().ok());
-        let (user, member) = match WireMember::deserialize(&value["member"]) {
-            Ok(member) => (member.user, member.member),
-            Err(_) => (User::deserialize(&value["user"]).ok()?, Member::default()),
-        };
+        let (user, member) = interacting(value)?;
         let data = &value["data"];
         let inputs = data["components"].as_array().into_iter().flatten();
         let text = inputs.flat_map(|row| row["components"].as_array().into_iter().flatten()).find_map(|input| input["value"].as_str());
         Some(Self {
-            interaction: id(&value["id"])?,
+            interaction: id_in(&value["id"])?,
             token: value["token"].as_str()?.to_owned(),
-            guild: id(&value["guild_id"]),
+            guild: id_in(&value["guild_id"]),
             user,
             roles: member.roles,
             nick: member.nick,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::discord::Identity;
 use crate::discord::intake::Asker;
 use crate::discord::mention::one_line;
-use crate::discord::wire::{Channel, Member, Slash, User};
+use crate::discord::wire::{Channel, Slash, id_in, interacting};
 
 /// Somebody who waits for an answer. The token is left out of `Debug`.
 #[derive(Clone)]
@@ -25,23 +25,13 @@ pub(in crate::discord) struct Caller {
 impl Caller {
     /// Reads any interaction.
     pub(super) fn read(value: &Value) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct WireMember {
-            user: User,
-            #[serde(flatten)]
-            member: Member,
-        }
-        let id = |value: &Value| value.as_str().and_then(|id| id.parse::<u64>().ok());
-        let (user, member) = match WireMember::deserialize(&value["member"]) {
-            Ok(member) => (member.user, member.member),
-            Err(_) => (User::deserialize(&value["user"]).ok()?, Member::default()),
-        };
+        let (user, member) = interacting(value)?;
         Some(Self {
-            interaction: id(&value["id"])?,
+            interaction: id_in(&value["id"])?,
             token: value["token"].as_str()?.to_owned(),
-            channel: id(&value["channel_id"]).or_else(|| id(&value["channel"]["id"]))?,
+            channel: id_in(&value["channel_id"]).or_else(|| id_in(&value["channel"]["id"]))?,
             parent: Channel::deserialize(&value["channel"]).ok().and_then(|channel| channel.thread_parent()),
-            guild: id(&value["guild_id"]),
+            guild: id_in(&value["guild_id"]),
             user: user.id,
             roles: member.roles,
             name: one_line(member.nick.as_deref().unwrap_or(user.shown()), 64),
