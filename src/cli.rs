@@ -1,8 +1,12 @@
 //! The command line.
 
+mod backend;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+
+pub use self::backend::{BackendCommand, Kind, Language};
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]
@@ -42,37 +46,27 @@ pub enum Command {
         #[arg(long)]
         offline: bool,
     },
-    /// The backends there are
+    /// Backends: those there are, and everything to make, prove and replace one
     #[command(subcommand)]
     Backend(BackendCommand),
+    /// Read the replies again that no parser could read so far, and have those delivered that can be read now
+    Recover {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Show what would be delivered, deliver nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Play the scripted agent behind the backend `demo`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     DemoAgent {
         /// Its own arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
-    },
-}
-
-/// What to do with backends.
-#[derive(Debug, Subcommand)]
-pub enum BackendCommand {
-    /// List them: what each can do, how it runs, and why one cannot work here
-    List {
-        /// Settings shared by all commands.
-        #[command(flatten)]
-        common: Common,
-        /// As JSON, for programs
-        #[arg(long)]
-        json: bool,
-    },
-    /// Ask a backend's agent whether it can work; may start it
-    Ping {
-        /// Settings shared by all commands.
-        #[command(flatten)]
-        common: Common,
-        /// Backend to ask, instead of AGENT_BACKEND
-        name: Option<String>,
     },
 }
 

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | root | [`cli`] [`app`] [`telemetry`] |
 //! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
-//! | use cases | [`dispatch`] [`turn`] |
+//! | use cases | [`dispatch`] [`kit`] [`turn`] |
 //! | files | [`workspace`] |
 //! | pure | [`queue`] [`schedule`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
 //! | words | [`event`] [`agent`] [`config`] [`figures`] |
@@ -27,6 +27,7 @@ pub mod schedule;
 pub mod split;
 
 pub mod dispatch;
+pub mod kit;
 pub mod turn;
 
 pub mod backend;

@@ -7,9 +7,11 @@ mod doctor;
 mod foundation;
 mod gateway;
 mod hooks;
+mod kit;
 mod listing;
 mod panel;
 mod phase;
+mod recover;
 mod roster;
 pub mod settings;
 pub mod start;
@@ -45,6 +47,16 @@ pub fn run(cli: Cli) -> u8 {
         }
         Command::Backend(BackendCommand::Ping { common, name }) => {
             with_settings(common.env_file.as_deref(), name, |settings| block_on(ping(settings)))
+        }
+        Command::Backend(BackendCommand::Install { common, component, pin }) => {
+            with_settings(common.env_file.as_deref(), None, |settings| block_on(kit::install::run(settings, component, pin)))
+        }
+        Command::Backend(BackendCommand::Rollback { common, name }) => {
+            with_settings(common.env_file.as_deref(), None, |settings| block_on(kit::rollback::run(settings, name)))
+        }
+        Command::Backend(command) => kit::run(command),
+        Command::Recover { common, dry_run, json } => {
+            with_settings(common.env_file.as_deref(), None, |settings| block_on(recover::run(settings, dry_run, json)))
         }
         Command::Run(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(gateway::serve(settings))),
     }

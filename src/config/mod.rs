@@ -5,6 +5,7 @@
 mod reader;
 mod runs;
 mod variables;
+mod words;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,93 +17,8 @@ use secrecy::SecretString;
 use self::reader::Reader;
 pub use self::runs::{Run, Runs};
 pub use self::variables::{VARIABLES, Variable};
+pub use self::words::{AllowLists, BusyPolicy, FooterPart, Limits, LogFormat, Trust};
 use crate::agent::{Mode, Safety};
-
-/// What a prompt from an idle lane gets while all slots are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BusyPolicy {
-    /// The busy reply.
-    Reject,
-    /// It waits.
-    Queue,
-}
-
-/// A piece of the line below an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FooterPart {
-    /// Who answered.
-    Backend,
-    /// With which model.
-    Model,
-    /// How long it took.
-    Time,
-    /// In and out.
-    Tokens,
-    /// As the agent says.
-    Cost,
-}
-
-impl FooterPart {
-    const WORDS: [(&str, Self); 5] =
-        [("backend", Self::Backend), ("model", Self::Model), ("time", Self::Time), ("tokens", Self::Tokens), ("cost", Self::Cost)];
-}
-
-/// How logs are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Human on a terminal, JSON otherwise.
-    Auto,
-    /// For people.
-    Human,
-    /// One JSON object a line.
-    Json,
-}
-
-/// Who may use the bot; an empty list allows everyone it could name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllowLists {
-    /// Users, by id. A member is let in by either list; both empty: everyone.
-    pub users: Vec<u64>,
-    /// Roles, by id.
-    pub roles: Vec<u64>,
-    /// Channels, or parents of threads, by id.
-    pub channels: Vec<u64>,
-    /// Guilds, by id.
-    pub guilds: Vec<u64>,
-}
-
-/// Bounds on what a guest and its agent can cost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Longest line kept whole, bytes.
-    pub line: usize,
-    /// Output of a run, bytes.
-    pub output: u64,
-    /// Text of a prompt, bytes.
-    pub prompt: usize,
-    /// All memories of one guest, bytes.
-    pub guest_memory: usize,
-    /// Run time of one call.
-    pub guest_call: Duration,
-    /// Size of a component, bytes.
-    pub component: u64,
-    /// Time to compile one.
-    pub compile: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            line: 8 << 20,
-            output: 64 << 20,
-            prompt: 256 << 10,
-            guest_memory: 128 << 20,
-            guest_call: Duration::from_secs(1),
-            component: 48 << 20,
-            compile: Duration::from_secs(120),
-        }
-    }
-}
 
 /// The configuration, valid in itself. Whether folders and programs exist is checked at start.
 #[derive(Clone, Debug)]
@@ -155,8 +71,18 @@ pub struct Config {
     pub recordings_max_age: Duration,
     /// Size limit of recordings, bytes.
     pub recordings_max_bytes: u64,
+    /// Age limit of recordings of turns that no parser could read.
+    pub lost_max_age: Duration,
+    /// Size limit of those, bytes.
+    pub lost_max_bytes: u64,
     /// Compiled components.
     pub cache_dir: PathBuf,
+    /// Which components may serve.
+    pub backend_trust: Trust,
+    /// Public keys of minisign, as given.
+    pub backend_signers: Vec<String>,
+    /// Whether a component that reads worse than the one before goes back by itself.
+    pub backend_rollback: bool,
     /// Slots.
     pub max_concurrent_queries: usize,
     /// Waiting events.
@@ -262,7 +188,12 @@ impl Config {
             recordings_dir: read.path("RECORDINGS_DIR"),
             recordings_max_age: Duration::from_secs(read.number("RECORDINGS_MAX_DAYS", 0, 36_500) * 86_400),
             recordings_max_bytes: read.number("RECORDINGS_MAX_MIB", 0, 1 << 30) << 20,
+            lost_max_age: Duration::from_secs(read.number("LOST_MAX_DAYS", 0, 36_500) * 86_400),
+            lost_max_bytes: read.number("LOST_MAX_MIB", 0, 1 << 30) << 20,
             cache_dir: read.path("CACHE_DIR"),
+            backend_trust: read.one_of("BACKEND_TRUST", &Trust::WORDS),
+            backend_signers: read.list("BACKEND_SIGNERS"),
+            backend_rollback: read.one_of("BACKEND_ROLLBACK", &[("auto", true), ("never", false)]),
             max_concurrent_queries: read.number("MAX_CONCURRENT_QUERIES", 1, 1_000) as usize,
             max_queue_depth: read.number("MAX_QUEUE_DEPTH", 1, 1_000_000) as usize,
             busy_policy: read.one_of("BUSY_POLICY", &[("reject", BusyPolicy::Reject), ("queue", BusyPolicy::Queue)]),

@@ -23,6 +23,9 @@ pub const VARIABLES: &[Variable] = &[
     v("BACKEND_CLI_PATH", "", "Path of the program of `AGENT_BACKEND`; otherwise it is looked up in `PATH`"),
     v("BACKEND_MODEL", "", "Model `AGENT_BACKEND` uses; otherwise its own default"),
     v("BACKEND_EFFORT", "", "Level of thinking `AGENT_BACKEND` uses, one of those `aetheel backend list` names; otherwise its own default"),
+    v("BACKEND_TRUST", "any", "Which components may serve: `any`, `pinned` (SHA-256 in `backends.md`) or `signed`"),
+    v("BACKEND_SIGNERS", "", "Public keys of minisign whose signatures count, separated by commas"),
+    v("BACKEND_ROLLBACK", "auto", "`auto`: a component that reads worse than the one before goes back by itself; `never`"),
     v("BACKEND_MAX_TURNS", "25", "Model rounds after which the agent stops"),
     v(
         "ALLOWED_TOOLS",
@@ -55,6 +58,8 @@ pub const VARIABLES: &[Variable] = &[
     v("RECORDINGS_DIR", "./recordings", "Folder of the recordings of every run; made when missing"),
     v("RECORDINGS_MAX_DAYS", "7", "Recordings older than this are removed"),
     v("RECORDINGS_MAX_MIB", "1024", "Oldest recordings are removed above this many MiB in all"),
+    v("LOST_MAX_DAYS", "30", "Recordings of turns that no parser could read are kept this long, to read them again"),
+    v("LOST_MAX_MIB", "256", "Oldest recordings of such turns are removed above this many MiB in all"),
     v("CACHE_DIR", "~/.cache/aetheel", "Private folder of compiled backends"),
     v("MAX_CONCURRENT_QUERIES", "5", "Turns that run at the same time"),
     v("MAX_QUEUE_DEPTH", "100", "Events that may wait; more are refused"),

@@ -97,6 +97,7 @@ pub fn failure(ending: &Ending, timeout: Duration, retry: Option<&str>, id: &str
                 _ => "backend cut off",
             },
         ),
+        Ending::Unread(_) => ("The agent answered, but in a form this version of its backend cannot read.".to_owned(), "unread"),
     };
     Some(format!("{sentence} ({kind}, {id})"))
 }
@@ -107,6 +108,7 @@ pub fn detail(ending: &Ending) -> Option<String> {
     match ending {
         Ending::Agent(failure) => Some(failure.message.clone()),
         Ending::Backend(failure) => Some(failure.to_string()),
+        Ending::Unread(unknown) => Some(unknown.clone()),
         _ => None,
     }
 }

@@ -26,6 +26,8 @@ pub enum Ending {
     Agent(Failure),
     /// The backend failed.
     Backend(GuestFailure),
+    /// The agent said something, but the backend found no answer in it; what it did not know.
+    Unread(String),
 }
 
 impl Ending {
@@ -63,6 +65,7 @@ impl Ending {
             Self::Limit(_) => "limit",
             Self::Agent(_) => "agent-failure",
             Self::Backend(_) => "backend-failure",
+            Self::Unread(_) => "unread",
         }
     }
 }
@@ -81,7 +84,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word();
         match self {
-            Self::Limit(limit) => write!(f, "{word}: {limit}"),
+            Self::Limit(reason) | Self::Unread(reason) => write!(f, "{word}: {reason}"),
             Self::Agent(failure) => write!(f, "{word}: {}", failure.message),
             Self::Backend(failure) => write!(f, "{word}: {failure}"),
             _ => f.write_str(word),

@@ -107,4 +107,11 @@ pub trait Backends: Send + Sync {
     async fn unavailable(&self, _name: &str) -> Option<String> {
         None
     }
+    /// Has the component serve again that served before the generation with this digest, and returns what then serves.
+    ///
+    /// # Errors
+    /// Why it stays as it is, and what to do: there is no earlier one, another one serves by now, the folder cannot be written.
+    async fn roll_back(&self, name: &str, _from: &Generation) -> Result<Generation, String> {
+        Err(format!("`{name}` has nothing before it that could serve again"))
+    }
 }

@@ -14,6 +14,7 @@ mod link;
 mod links;
 mod plan;
 pub mod recording;
+pub mod replay;
 
 pub use audience::{Answerer, Audience, Settled};
 pub use blob::Blob;

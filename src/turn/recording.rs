@@ -295,16 +295,23 @@ fn create(path: &Path) -> std::io::Result<File> {
 /// # Errors
 /// Names the line that is not a recording's.
 pub fn read(text: &str) -> Result<(Header, Vec<Entry>), String> {
+    let (header, entries) = read_numbered(text)?;
+    Ok((header, entries.into_iter().map(|(_, entry)| entry).collect()))
+}
+
+/// [`read`], with the line each entry stands in, from 1.
+pub(super) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, Entry)>), String> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, first) = lines.next().ok_or("the recording is empty")?;
     let header: Header = serde_json::from_str(first).map_err(|error| format!("line 1 is not a recording's header: {error}"))?;
     if header.aetheel_recording > FORMAT {
         return Err(format!("the recording has format {}, this program reads up to {FORMAT}", header.aetheel_recording));
     }
-    let entries = lines
-        .map(|(number, line)| serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1)))
-        .collect::<Result<_, _>>()?;
-    Ok((header, entries))
+    let numbered = |(number, line)| match serde_json::from_str(line) {
+        Ok(entry) => Ok((number + 1, entry)),
+        Err(error) => Err(format!("line {}: {error}", number + 1)),
+    };
+    Ok((header, lines.map(numbered).collect::<Result<_, _>>()?))
 }
 
 /// Removes recordings older than `max_age`, then the oldest ones until the rest is within `max_bytes`. Returns how many went.

@@ -195,8 +195,9 @@ pub fn component(wat: &str, wit: &str) -> Vec<u8> {
     let mut module = wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}\n{wat}"));
     let (resolve, package) = resolve(wit);
     let world = resolve.select_world(&[package], Some("agent-backend")).expect("the world");
-    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("metadata");
-    let encoder = ComponentEncoder::default().module(&module).expect("module");
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).expect("metadata");
+    let mut encoder = ComponentEncoder::default();
+    encoder.module(&module).expect("module");
     encoder.validate(true).encode().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
@@ -329,7 +330,7 @@ impl Layout {
     fn of(wit: &str) -> Self {
         let (resolve, _) = resolve(wit);
         let mut sizes = SizeAlign::default();
-        sizes.fill(&resolve);
+        sizes.fill(&resolve).expect("sizes");
         Self { resolve, sizes }
     }
 
