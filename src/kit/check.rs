@@ -20,9 +20,9 @@ const ENOUGH: usize = 20;
 /// Inputs a trial hands over in a call, until something is found; then it is told again one by one.
 const BATCH: usize = 64;
 /// Inputs all trials together are about; many long recordings get fewer trials each.
-const INPUTS: usize = 400_000;
+const INPUTS: usize = 150_000;
 /// Trials of a recording.
-const TRIALS: usize = 120;
+const TRIALS: usize = 100;
 /// Places in a recording at which a guest is moved.
 const MOVES: usize = 4;
 

@@ -82,8 +82,8 @@ struct Stage<'a> {
     /// Line and words of what was told last.
     last: (Option<usize>, String),
     safety: HashMap<u32, Safety>,
-    /// How often each turn ended.
-    turns: BTreeMap<u32, usize>,
+    /// How often each turn of each session ended.
+    turns: BTreeMap<(u32, u32), usize>,
     /// All processes there ever were.
     spawned: BTreeSet<u32>,
     /// Those that run, and whether the guest knows.
@@ -124,7 +124,7 @@ impl Stage<'_> {
         match input {
             Input::Command(Command::StartTurn(start)) => {
                 self.safety.insert(start.session, start.settings.safety);
-                self.turns.entry(start.turn).or_default();
+                self.turns.entry((start.session, start.turn)).or_default();
             }
             Input::Command(Command::Answer(answer)) => drop(self.asks.remove(&answer.ask)),
             Input::Spawned(spawned) => {
@@ -200,7 +200,7 @@ impl Stage<'_> {
             Action::SetTimer(timer) => drop(self.timers.insert(timer.timer, self.now + f64::from(timer.after_ms))),
             Action::CancelTimer(timer) => drop(self.timers.remove(timer)),
             Action::SessionReady(ready) => {
-                if SessionId::new(&ready.native_id).is_err() {
+                if !self.manner.forged && SessionId::new(&ready.native_id).is_err() {
                     let came = format!("session-ready with native-id {:?}", shortened(&ready.native_id, 150));
                     self.remark(Rule::Limits, came, "1 to 128 letters, digits, `_`, `.`, `:`, `-`, not beginning with `-`".into());
                 }
@@ -209,20 +209,20 @@ impl Stage<'_> {
                 if turn.turn < 0x8000_0000 {
                     self.remark(Rule::Keys, format!("turn-begun with key {}", turn.turn), "a key from 0x8000_0000 up".into());
                 }
-                self.turns.entry(turn.turn).or_default();
+                self.turns.entry((turn.session, turn.turn)).or_default();
             }
             Action::Event(event) => {
-                self.running("an event", event.turn);
+                self.running("an event", (event.session, event.turn));
                 if let EventKind::Unrecognised(unknown) = &event.kind {
                     self.within(unknown.sample.len() <= SAMPLE, "bytes of unrecognised.sample", unknown.sample.len(), "at most 2 KiB");
                 }
             }
             Action::Ask(ask) => {
-                self.running("an ask", ask.turn);
+                self.running("an ask", (ask.session, ask.turn));
                 self.asks.insert(ask.ask);
             }
             Action::AskWithdrawn(ask) => drop(self.asks.remove(ask)),
-            Action::TurnDone(done) => match self.turns.get_mut(&done.turn) {
+            Action::TurnDone(done) => match self.turns.get_mut(&(done.session, done.turn)) {
                 Some(ends) => {
                     *ends += 1;
                     if *ends == 2 {
@@ -268,13 +268,13 @@ impl Stage<'_> {
         }
     }
 
-    fn running(&mut self, what: &str, turn: u32) {
+    fn running(&mut self, what: &str, turn: (u32, u32)) {
         match self.turns.get(&turn) {
             Some(0) => {}
             Some(_) => {
                 self.remark(Rule::EndsOnce, format!("{what} after the turn's end"), "nothing about a turn after its turn-done".into())
             }
-            None => self.remark(Rule::Keys, format!("{what} of turn {turn}"), "a turn that was begun".into()),
+            None => self.remark(Rule::Keys, format!("{what} of turn {} of session {}", turn.1, turn.0), "a turn that was begun".into()),
         }
     }
 
@@ -318,9 +318,9 @@ impl Stage<'_> {
     /// The ends of what is open now.
     fn ends(&self) -> Vec<Input> {
         let mut ends = Vec::new();
-        for (number, (proc, knows)) in self.alive.iter().enumerate() {
+        for (proc, knows) in &self.alive {
             let proc = *proc;
-            if !knows && self.spawned.len() + number > SPAWNS {
+            if !knows && self.spawned.len() > SPAWNS {
                 ends.push(Input::SpawnFailed(SpawnFailed { proc, message: "a turn starts at most 8 processes".into(), not_found: false }));
                 continue;
             }
@@ -352,7 +352,7 @@ impl Stage<'_> {
 
     /// With everything at its end: nothing was forgotten, and nothing begins anew.
     async fn afterwards(&mut self) {
-        let open: Vec<u32> = self.turns.iter().filter(|(_, ends)| **ends == 0).map(|(turn, _)| *turn).collect();
+        let open: Vec<(u32, u32)> = self.turns.iter().filter(|(_, ends)| **ends == 0).map(|(turn, _)| *turn).collect();
         for turn in open {
             let came =
                 if self.spawned.is_empty() { "no process and no turn-done" } else { "no turn-done after all its processes had exited" };
