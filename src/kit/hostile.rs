@@ -22,7 +22,6 @@ const EXITS: [Exit; 5] = [Exit::Code(0), Exit::Code(1), Exit::Code(127), Exit::S
 pub(super) fn of_recording(base: &[Tell], dice: &mut Dice, most: usize) -> Vec<Script> {
     let mut scripts = vec![plain("as recorded", base.to_vec())];
     let lines: Vec<usize> = (0..base.len()).filter(|at| base[*at].line_of_output().is_some()).collect();
-    let starts: Vec<usize> = (0..base.len()).filter(|at| base[*at].start().is_some()).collect();
     for exit in EXITS {
         if let Some(first) = lines.first() {
             let manner = Manner { exit, ..Manner::default() };
@@ -33,7 +32,8 @@ pub(super) fn of_recording(base: &[Tell], dice: &mut Dice, most: usize) -> Vec<S
             });
         }
     }
-    for at in starts {
+    // Only the first turn surely starts one.
+    if let Some(at) = base.iter().position(|tell| tell.start().is_some()) {
         let failed = SpawnFailed { proc: 1, message: "program not found: kit".into(), not_found: true };
         scripts.push(plain("the agent cannot be started", with(&base[..=at], at + 1, [Tell::own(Input::SpawnFailed(failed))])));
     }
