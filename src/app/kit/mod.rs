@@ -13,6 +13,7 @@ mod new;
 mod record;
 mod replay;
 pub(super) mod rollback;
+mod templates;
 mod test;
 
 use crate::cli::BackendCommand;
