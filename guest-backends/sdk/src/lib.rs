@@ -52,7 +52,7 @@ pub mod bindings {
 
 pub use either::Either;
 pub use emit::Emit;
-pub use end::{TurnResult, failure, last_words, tokens, without_result};
+pub use end::{TurnResult, failure, failure_kind, last_words, tokens, without_result};
 pub use grants::Grants;
 #[cfg(not(target_arch = "wasm32"))]
 pub use outline::outline;
