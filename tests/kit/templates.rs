@@ -44,8 +44,8 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
     assert!(said(&made).contains("make test"), "what to do next: {}", said(&made));
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let make = format!("AETHEEL={}", aetheel().display());
-    let commands = [&["make", "test", make.as_str()][..]].into_iter().chain(also.iter().copied());
-    for command in commands {
+    let first = ["make", "test", make.as_str()];
+    for command in std::iter::once(&first[..]).chain(also.iter().copied()) {
         let mut process = Command::new(command[0]);
         process.args(&command[1..]).current_dir(&project).env("PATH", &path);
         // Cargo's, so that nothing is built twice; without the flags of this build.
