@@ -313,7 +313,8 @@ mod tests {
             let unknown = crate::agent::Unrecognised { what: format!("{n:02}\n{}", "x".repeat(500)), path: None, sample: String::new() };
             transcript.apply(&crate::agent::EventKind::Unrecognised(unknown));
         }
-        let ending = Ending::Completed.unless_unread(&Seen { transcript: &transcript, text: "", asked: false, usage: None, said: true, left: true });
+        let ending =
+            Ending::Completed.unless_unread(&Seen { transcript: &transcript, text: "", asked: false, usage: None, said: true, left: true });
         let Ending::Unread(named) = ending else { panic!("{ending}") };
         assert!(named.len() < 500 && named.ends_with(", 35 more") && !named.contains('\n'), "{named}");
     }

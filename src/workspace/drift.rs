@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 
 use super::ledger::{Entry, Ledger, Token, code};
-use super::{FileError, blocking};
+use super::{FileError, Workspace, blocking};
 
 /// Kinds kept a backend; the one not met for longest goes first.
 const KEPT: usize = 200;
@@ -61,6 +61,14 @@ pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
 /// What is kept of drift. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct DriftNotes(Arc<Mutex<Ledger<Drift>>>);
+
+impl Workspace {
+    /// What agents said that their backends did not know.
+    #[must_use]
+    pub fn drift_notes(&self) -> &DriftNotes {
+        &self.drift
+    }
+}
 
 impl DriftNotes {
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {

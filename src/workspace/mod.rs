@@ -166,12 +166,6 @@ impl Workspace {
         &self.schedules
     }
 
-    /// What agents said that their backends did not know.
-    #[must_use]
-    pub fn drift_notes(&self) -> &DriftNotes {
-        &self.drift
-    }
-
     /// What is to be looked after, read again when it changed; none: there is no `heartbeat.md`.
     pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
         let inner = Arc::clone(&self.inner);

@@ -246,7 +246,9 @@ async fn where_nothing_is_taken_back_the_operator_learns_why_and_what_to_do() {
         (false, None, "BACKEND_ROLLBACK is `never`; `aetheel backend rollback scripted` takes it back"),
     ] {
         let folder = TempDir::new().unwrap();
-        let mut scene = Scene::new(folder.path(), Replaceable { refusal, ..one(wide()) }, rollback).await;
+        let mut backends = one(wide());
+        backends.refusal = refusal;
+        let mut scene = Scene::new(folder.path(), backends, rollback).await;
         for _ in 0..3 {
             scene.answer("text Hello;done").await;
         }
