@@ -15,16 +15,26 @@ const KEY: &str = "sk-ant-canary-0123456789abcdef";
 /// Speaks as Claude Code 2.1.197 does, and adds the lines of the file `more`; with a file `mute` its answers look otherwise.
 const CLAUDE: &str = r#"#!/bin/sh
 if [ "$1" = --version ]; then echo '2.1.197 (Claude Code)'; exit; fi
+for word in "$@"; do
+  case "$before" in --session-id | --resume) session=$word ;; esac
+  before=$word
+done
 cat > /dev/null
-echo '{"type":"system","subtype":"init","session_id":"5e55","model":"claude-opus-4-8","tools":[],"claude_code_version":"2.1.197"}'
+cat << END
+{"type":"system","subtype":"init","session_id":"$session","model":"claude-opus-4-8","tools":[],"claude_code_version":"2.1.197"}
+END
 cat "$HOME/more" 2> /dev/null
 if [ -e "$HOME/mute" ]; then
-  echo '{"type":"utterance","words":"Claude was here."}'
-  echo '{"type":"result","subtype":"success","is_error":false,"session_id":"5e55","num_turns":1}'
-  exit
+cat << END
+{"type":"utterance","words":"Claude was here."}
+{"type":"result","subtype":"success","is_error":false,"session_id":"$session","num_turns":1}
+END
+exit
 fi
-echo '{"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"text","text":"Claude was here."}]},"session_id":"5e55"}'
-echo '{"type":"result","subtype":"success","is_error":false,"result":"Claude was here.","session_id":"5e55","num_turns":1}'
+cat << END
+{"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"text","text":"Claude was here."}]},"session_id":"$session"}
+{"type":"result","subtype":"success","is_error":false,"result":"Claude was here.","session_id":"$session","num_turns":1}
+END
 "#;
 
 /// The real backend for Claude Code, and [`CLAUDE`] in place of the program; notices go to another channel.
