@@ -9,6 +9,7 @@ mod boot;
 mod channels;
 mod deliveries;
 mod discord_notes;
+mod drift;
 mod followed;
 mod fresh;
 mod heartbeats;
@@ -34,6 +35,7 @@ pub use boot::Booted;
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
+pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
 pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};
@@ -76,6 +78,7 @@ pub struct Workspace {
     history: History,
     notes: DiscordNotes,
     schedules: ScheduleNotes,
+    drift: DriftNotes,
 }
 
 #[derive(Debug)]
@@ -110,6 +113,7 @@ impl Workspace {
             let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
+            let drift = DriftNotes::open(&state.join("drift.md"))?;
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -121,7 +125,7 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, drift })
         })
         .await
     }
