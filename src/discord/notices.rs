@@ -1,4 +1,4 @@
-//! What people are told beside any answer, and the button that brings an event back.
+//! What people are told beside any answer, and the button that brings an event or a lost reply back.
 //!
 //! A button says only which event it is about; whether it may still be pressed, and by whom, is decided when it is. Pinned by
 //! `tests/discord/notices.rs`.
@@ -8,8 +8,9 @@ use tracing::warn;
 
 use super::Inner;
 use super::api::nonce;
+use super::below::MESSAGE;
 use super::mention::one_line;
-use crate::dispatch::{DeliveryError, Notice, Offer, Person};
+use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person};
 
 /// What the id of an offer's button begins with.
 const PREFIX: &str = "again:";
@@ -33,7 +34,8 @@ pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryEr
     })
 }
 
-fn row(offer: &Offer) -> Value {
+/// The button of an offer.
+pub(super) fn row(offer: &Offer) -> Value {
     let button = json!({"type": 2, "style": 1, "label": one_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
     json!([{"type": 1, "components": [button]}])
 }
@@ -43,11 +45,17 @@ pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
     custom_id.strip_prefix(PREFIX)
 }
 
-/// What a notice says once somebody took its offer up.
-pub(super) fn taken_up(content: &str, by: &Person) -> String {
+/// What a message says once somebody took its offer up.
+pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
     let name = match by {
         Person::User { name, .. } => one_line(name, 64),
         Person::Terminal => "you".to_owned(),
     };
-    format!("{content}\n-# 🔁 Started again by {}.", super::asks::escape(&name))
+    let name = super::asks::escape(&name);
+    let said = match what {
+        Again::Started => format!("{content}\n-# 🔁 Started again by {name}."),
+        Again::Delivered => format!("{content}\n-# 📬 Delivered for {name}."),
+    };
+    // What there was of an answer may fill its message.
+    if said.chars().count() > MESSAGE { content.to_owned() } else { said }
 }

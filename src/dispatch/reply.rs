@@ -89,8 +89,8 @@ pub struct Notice {
     pub offer: Option<Offer>,
 }
 
-/// A button that brings an event back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A button that brings an event, or a lost reply, back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// Which event: comes back with the press. At most 64 letters, digits and `-`.
     pub id: String,
@@ -161,6 +161,9 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.
     pub took: Duration,
+    /// A button below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Offer>,
 }
 
 impl Answer {

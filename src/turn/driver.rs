@@ -15,7 +15,7 @@ use super::ending::{Ending, TurnResult};
 use super::guard::Guard;
 use super::link::{Report, Request};
 use super::links::{Lease, Links, Wanted};
-use super::{Answerer, Audience, Backend, Blob, GuestFailure, Host, Settled};
+use super::{Answerer, Audience, Backend, Blob, Generation, GuestFailure, Host, Settled};
 use crate::agent::descriptor::Feature;
 use crate::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn, SteerOutcome};
 use crate::event::Lane;
@@ -90,10 +90,12 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
             standing: None,
             cause: None,
             failure: None,
+            blind: false,
             trouble: None,
             over: false,
             spoke: false,
             backend: backend.descriptor().name.clone(),
+            generation: backend.generation().clone(),
             started,
             budget: started + links.host().query_timeout,
             heard: Instant::now(),
@@ -154,12 +156,15 @@ struct Driver<'a> {
     standing: Option<Instant>,
     cause: Option<Cause>,
     failure: Option<GuestFailure>,
+    /// The guest failed, and the agent is heard to its end all the same.
+    blind: bool,
     /// What to say when the turn ends without the guest saying so.
     trouble: Option<Failure>,
     over: bool,
     /// The agent has said something.
     spoke: bool,
     backend: String,
+    generation: Generation,
     started: Instant,
     /// When the turn has used its time up.
     budget: Instant,
@@ -208,6 +213,7 @@ impl Driver<'_> {
                 }
             }
             Some(Report::Trouble(failure)) => self.trouble = Some(failure),
+            Some(Report::Blind) => self.blind = self.cause.is_none(),
             Some(Report::Over(failure)) => {
                 self.failure = self.failure.take().or(failure);
                 self.over = true;
@@ -320,7 +326,9 @@ impl Driver<'_> {
         let took = self.started.elapsed();
         let (transcript, session, done) = self.guard.into_parts();
         let (outcome, text, usage) = done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
-        let stopped = self.cause.map(|cause| match cause {
+        // What came of an agent whose guest had failed before is explained by that, but for a person's wish.
+        let cause = self.cause.filter(|cause| !self.blind || matches!(cause, Cause::Asked(_)));
+        let stopped = cause.map(|cause| match cause {
             Cause::Asked(reason) => reason.into(),
             Cause::TimedOut => Ending::TimedOut,
             Cause::Silent => Ending::Silent,
@@ -330,8 +338,9 @@ impl Driver<'_> {
         let ending = Ending::of(outcome, self.failure, stopped, self.trouble);
         let text = text.unwrap_or_else(|| transcript.text());
         self.lease.ending = ending.to_string();
-        let link = self.lease.link.id.to_string();
-        TurnResult { link, ending, text, session, usage: usage.or(transcript.usage()), transcript, took }
+        let (link, recording) = (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf());
+        let (heard, generation, usage) = (self.lease.link.heard(), self.generation, usage.or(transcript.usage()));
+        TurnResult { link, recording, generation, heard, ending, text, session, usage, transcript, took }
     }
 }
 

@@ -1,9 +1,10 @@
 //! How a turn ended, as the host sees it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{GuestFailure, StopReason};
+use super::{Generation, GuestFailure, StopReason};
 use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
 use crate::fold::Transcript;
 
@@ -53,6 +54,16 @@ impl Ending {
         }
     }
 
+    /// Whether the answer could not be read, so that a newer backend may find it in the recording.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Self::Unread(_) | Self::Backend(_) => true,
+            Self::Agent(failure) => failure.kind == FailureKind::Protocol,
+            _ => false,
+        }
+    }
+
     /// One word for logs and metrics.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -97,6 +108,12 @@ impl fmt::Display for Ending {
 pub struct TurnResult {
     /// Id of the link it ran on: the name of its recording.
     pub link: String,
+    /// Where that is written.
+    pub recording: PathBuf,
+    /// Which generation it ran on.
+    pub generation: Generation,
+    /// Whether the agent said anything in it, understood or not.
+    pub heard: bool,
     /// How it ended.
     pub ending: Ending,
     /// The agent's answer, or what there was of it.

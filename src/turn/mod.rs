@@ -12,6 +12,7 @@ mod host;
 mod launch;
 mod link;
 mod links;
+pub mod lost;
 mod plan;
 pub mod recording;
 pub mod replay;

@@ -18,6 +18,7 @@ mod jobs;
 mod journal;
 mod ledger;
 mod lock;
+mod lost;
 mod memory;
 mod outline;
 mod profiles;
@@ -40,6 +41,7 @@ pub use hooks::{Hook, Hooks, Instruction};
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock};
+pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use schedule_notes::{ScheduleNotes, Through};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
@@ -76,6 +78,7 @@ pub struct Workspace {
     history: History,
     notes: DiscordNotes,
     schedules: ScheduleNotes,
+    lost: LostTurns,
 }
 
 #[derive(Debug)]
@@ -110,6 +113,7 @@ impl Workspace {
             let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
+            let lost = LostTurns::open(&state)?;
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -121,7 +125,7 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, lost })
         })
         .await
     }
@@ -160,6 +164,12 @@ impl Workspace {
     #[must_use]
     pub fn schedule_notes(&self) -> &ScheduleNotes {
         &self.schedules
+    }
+
+    /// The turns whose answer no parser could read.
+    #[must_use]
+    pub fn lost_turns(&self) -> &LostTurns {
+        &self.lost
     }
 
     /// What is to be looked after, read again when it changed; none: there is no `heartbeat.md`.

@@ -382,6 +382,7 @@ pub fn answer(text: &str) -> Answer {
         detail: None,
         usage: None,
         took: Duration::from_secs(1),
+        offer: None,
     }
 }
 
