@@ -18,6 +18,7 @@ mod logs;
 mod panel;
 mod projects;
 mod questions;
+mod recovery;
 mod refusals;
 mod reload;
 mod schedules;

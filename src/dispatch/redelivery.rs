@@ -83,10 +83,11 @@ impl Dispatcher {
             // Nothing else says that it is on its way.
             self.mark(turn, LostState::Delivered, None).await;
         }
-        match saving {
-            Some((_, saving)) if !saving.done().await => Err(AgainRefusal::NotSaved),
-            _ => Ok(()),
-        }
+        let safe = match saving {
+            Some((_, saving)) => saving.done().await,
+            None => true,
+        };
+        if safe { Ok(()) } else { Err(AgainRefusal::NotSaved) }
     }
 
     /// Hands over those of these turns that can be read; returns how many.

@@ -58,6 +58,12 @@ impl ScriptedBackend {
         let descriptor = Descriptor::parse(&json).unwrap();
         Self { descriptor, generation: Generation { number: 1, digest: "0".repeat(64) }, understanding }
     }
+
+    /// A later load of it, of another component.
+    pub fn of_generation(understanding: Understanding, number: u32) -> Self {
+        let generation = Generation { number, digest: format!("{number:064x}") };
+        Self { generation, ..Self::new(understanding) }
+    }
 }
 
 #[async_trait]
