@@ -138,7 +138,7 @@ impl Dispatcher {
         let mut by_backend: BTreeMap<String, Vec<LostTurn>> = BTreeMap::new();
         for turn in inner.parts.workspace.lost_turns().all().await {
             let wanted = backends.is_none_or(|names| names.contains(&turn.backend));
-            if wanted && turn.state.is_open() && inner.is_ours(&turn) {
+            if wanted && turn.state.is_open() && inner.is_ours(&turn) && !self.is_on_its_way(&turn).await {
                 by_backend.entry(turn.backend.clone()).or_default().push(turn);
             }
         }

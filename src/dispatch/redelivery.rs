@@ -20,7 +20,7 @@ use crate::turn::lost::Reread;
 use crate::workspace::{LostState, LostTurn, SessionId};
 
 /// Time for a press: Discord waits three seconds for its answer.
-const PRESS: Duration = Duration::from_millis(1_200);
+const PRESS: Duration = Duration::from_millis(1_800);
 /// A reply older than this is told with its date.
 const OLD_MS: i64 = 24 * 3_600_000;
 
@@ -39,7 +39,7 @@ impl Dispatcher {
             LostState::Lost | LostState::Readable => {}
         }
         let event = event_of(&lost);
-        if inner.knows(&event) {
+        if self.is_on_its_way(&lost).await {
             return Err(AgainRefusal::Delivered);
         }
         let backend = inner.parts.backends.get(&lost.backend).ok_or(AgainRefusal::NotYet)?;
@@ -53,6 +53,16 @@ impl Dispatcher {
         inner.rebind(&lost, &event, &read).await;
         let answer = inner.recovered_answer(&lost, backend.descriptor().label(), read).await;
         self.hand_over(turn, event, answer).await
+    }
+
+    /// Whether a lost reply was handed over before. When it was delivered and `lost.md` does not say so, it does from now on.
+    pub(super) async fn is_on_its_way(&self, lost: &LostTurn) -> bool {
+        let key = lost.key();
+        let Some(journal) = self.inner.parts.journal.as_ref().filter(|journal| journal.knows(&key)) else { return false };
+        if !journal.open_events().iter().any(|entry| entry.event.key.as_deref() == Some(&key)) {
+            self.mark(&lost.turn, LostState::Delivered, None).await;
+        }
+        true
     }
 
     /// Puts an event with its answer into the queue and the journal.

@@ -54,7 +54,10 @@ pub(super) fn keep(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
         // Not every file system can.
         Err(_) => {
-            let mut copy = OpenOptions::new().create_new(true).write(true).mode(0o600).open(to)?;
+            let mut copy = match OpenOptions::new().create_new(true).write(true).mode(0o600).open(to) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+                copy => copy?,
+            };
             io::copy(&mut File::open(from)?, &mut copy)?;
             copy.sync_all()
         }

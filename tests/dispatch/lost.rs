@@ -112,9 +112,25 @@ impl Life {
         self.runtime.block_on(self.dispatcher.again(id, &user(person, false), true))
     }
 
-    /// Waits until nothing runs or waits, and everything is on disk.
+    /// Waits until nothing runs or waits.
     fn rest(&self) {
         self.runtime.block_on(self.dispatcher.idle());
+    }
+
+    /// Waits until the journal says that an event is over, and returns it.
+    fn over(&self, folder: &Path, event: u64) -> String {
+        let file = folder.join("config/state/queue.md");
+        let wanted = format!("- [x] `{event}`");
+        let wait = async {
+            loop {
+                let text = std::fs::read_to_string(&file).unwrap();
+                if text.contains(&wanted) {
+                    return text;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await }).expect("it is checked off")
     }
 
     fn die(self) {
@@ -143,7 +159,7 @@ fn one_lost(folder: &Path) -> (Life, LostTurn) {
     let life = Life::begin(folder, Arc::new(ScriptedBackend::new(trapping())), saying(&["session s-1", "riddle the answer", "done"]));
     life.ask("one");
     life.answers(1);
-    life.rest();
+    life.over(folder, 1);
     let lost = life.lost().remove(0);
     (life, lost)
 }
@@ -196,7 +212,7 @@ fn what_was_never_said_or_failed_for_another_reason_is_not_lost() {
         life.ask("one");
         let answer = life.answers(1).remove(0).1;
         assert!(answer.failure.is_some() && answer.offer.is_none(), "{answer:?}");
-        assert_eq!(life.lost(), []);
+        assert!(life.lost().is_empty());
         assert!(!folder.path().join("recordings/lost").exists());
     }
 }
@@ -333,7 +349,9 @@ fn button_and_command_together_deliver_once() {
         tokio::join!(dispatcher.again(&id, &owner, true), dispatcher.again(&id, &owner, true), dispatcher.deliver_all(&turns))
     });
     let delivered = usize::from(pressed.is_ok()) + usize::from(again.is_ok()) + asked;
-    assert_eq!(delivered, 1, "{pressed:?} {again:?} {asked}");
+    // A press that takes too long is told so, and goes on.
+    assert!(delivered <= 1, "{pressed:?} {again:?} {asked}");
+    life.answers(2);
     life.rest();
     life.reread();
     assert_eq!(life.runtime.block_on(life.dispatcher.deliver_all(&turns)), 0);
@@ -354,7 +372,7 @@ fn a_reply_is_delivered_once_whatever_dies_when() {
     life.answers(2);
     let stem = life.collected.traces.lock().unwrap()[1].stem.clone();
     assert!(!life.collected.traces.lock().unwrap()[1].resumed, "a first delivery has nothing to look for");
-    life.rest();
+    life.over(folder.path(), 2);
     let (queue_after, lost_after) = (read("queue.md"), read("lost.md"));
     life.die();
     let accepted = queue_after.lines().find(|line| line.contains("- [ ] `2`")).expect("the event that delivers it").to_owned() + "\n";

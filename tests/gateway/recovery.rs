@@ -90,7 +90,7 @@ async fn fails(local: &LocalDiscord, prompt: &str) -> (u64, Message) {
 }
 
 async fn recover(installation: &Installation, arguments: &[&str]) -> (Ended, Vec<Value>) {
-    let ended = installation.run(&[&["recover", "--json"], arguments].concat(), "").await;
+    let ended = installation.run(&[&["recover", "--json"][..], arguments].concat(), "").await;
     let rows = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
     (ended, rows)
 }
@@ -124,6 +124,7 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     assert_eq!(reply.reply_to, Some(second));
     assert!(reply.content.contains("-# The reply that could not be read at first. (recovered, "), "{}", reply.content);
     local.wait_for("the button to go", |local| local.button(second_failure.id, BUTTON).is_none().then_some(())).await;
+    local.wait_for("the ledger", |_| installation.read("state/lost.md").contains(" delivered at ").then_some(())).await;
     let (ended, rows) = recover(&installation, &[]).await;
     assert_eq!((ended.code, rows.len()), (0, 1), "{rows:?} {}", ended.stderr);
     assert_eq!(rows[0]["outcome"], "delivered", "{rows:?}");
