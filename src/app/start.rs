@@ -327,7 +327,9 @@ fn prune_recordings(config: &Config, lost_turns: LostTurns) {
             let all = folder.clone();
             let pruned = tokio::task::spawn_blocking(move || {
                 let now = SystemTime::now();
-                Ok::<_, std::io::Error>(recording::prune(&all, max_age, max_bytes, now)? + lost::prune(&all, lost_max_age, lost_max_bytes, now)?)
+                Ok::<_, std::io::Error>(
+                    recording::prune(&all, max_age, max_bytes, now)? + lost::prune(&all, lost_max_age, lost_max_bytes, now)?,
+                )
             })
             .await;
             match pruned {

@@ -44,9 +44,9 @@ impl Kept {
         read.map_err(|error| tracing::warn!(%error, "the kept answer cannot be read; asking the agent again")).ok()
     }
 
-    /// Whether an earlier life may have begun it.
+    /// Whether it may have been begun before.
     pub(super) fn began_before(&self) -> bool {
-        self.noted.as_ref().is_some_and(|(_, entry)| entry.started > 0)
+        self.noted.as_ref().is_some_and(|(_, entry)| entry.started > 0 || entry.again > 0)
     }
 
     /// Whether its answer may be tried once more after the next start.

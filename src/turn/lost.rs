@@ -10,9 +10,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::Backend;
-use super::recording::{self, What};
+use super::recording::What;
 use super::replay::{Batches, Tape, replay};
+use super::{Backend, pruning};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{Command, Input, Outcome, SessionReady, Usage};
 
@@ -72,10 +72,10 @@ pub(super) fn keep(from: &Path, to: &Path) -> io::Result<()> {
 /// When the folder cannot be listed. A single file that cannot be removed is skipped.
 pub fn prune(folder: &Path, max_age: Duration, max_bytes: u64, now: SystemTime) -> io::Result<usize> {
     let mut files = Vec::new();
-    match recording::recordings_in(&folder.join(FOLDER), now, &mut files) {
+    match pruning::recordings_in(&folder.join(FOLDER), now, &mut files) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(error) => Err(error),
-        Ok(()) => Ok(recording::prune_files(files, max_age, max_bytes, now)),
+        Ok(()) => Ok(pruning::prune_files(files, max_age, max_bytes, now)),
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
         }
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(&folder.join(FOLDER)), mode(&folder.join("lost/a.jsonl"))), (0o700, 0o600));
-        assert_eq!(recording::prune(folder, Duration::from_secs(100), 1 << 20, now).expect("pruned"), 2);
+        assert_eq!(pruning::prune(folder, Duration::from_secs(100), 1 << 20, now).expect("pruned"), 2);
         assert!(!folder.join("2026-01-01").exists());
         assert_eq!(left(folder), ["a.jsonl", "b.jsonl"], "both are still there");
         assert_eq!(prune(folder, Duration::from_secs(1000), 15, now).expect("pruned"), 1);

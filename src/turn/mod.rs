@@ -14,6 +14,7 @@ mod link;
 mod links;
 pub mod lost;
 mod plan;
+mod pruning;
 pub mod recording;
 pub mod replay;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ledger::{Entry, Ledger, Token, code};
 use super::replace::replace;
-use super::{FileError, blocking};
+use super::{FileError, Workspace, blocking};
 use crate::event::Lane;
 
 const HEADING: &str = "# Lost replies
@@ -116,6 +116,14 @@ struct Shared {
     request: PathBuf,
 }
 
+impl Workspace {
+    /// The turns whose answer no parser could read.
+    #[must_use]
+    pub fn lost_turns(&self) -> &LostTurns {
+        &self.lost
+    }
+}
+
 impl LostTurns {
     /// Reads the file; a missing one is an empty one. Blocks.
     pub(super) fn open(state: &Path) -> Result<Self, FileError> {
@@ -194,7 +202,9 @@ impl LostTurns {
         let shared = Arc::clone(&self.0);
         blocking(move || {
             let text = fs::read_to_string(&shared.request).ok()?;
-            Some(text.lines().map(|line| line.trim().trim_start_matches("- ").trim_matches('`').to_owned()).filter(|id| is_id(id)).collect())
+            Some(
+                text.lines().map(|line| line.trim().trim_start_matches("- ").trim_matches('`').to_owned()).filter(|id| is_id(id)).collect(),
+            )
         })
         .await
     }

@@ -166,12 +166,6 @@ impl Workspace {
         &self.schedules
     }
 
-    /// The turns whose answer no parser could read.
-    #[must_use]
-    pub fn lost_turns(&self) -> &LostTurns {
-        &self.lost
-    }
-
     /// What is to be looked after, read again when it changed; none: there is no `heartbeat.md`.
     pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
         let inner = Arc::clone(&self.inner);

@@ -82,7 +82,10 @@ async fn fails(local: &LocalDiscord, prompt: &str) -> (u64, Message) {
     let question = local.mention(CHANNEL, ANN, prompt);
     let failure = local
         .wait_for("the failure with its button", |local| {
-            local.messages(CHANNEL).into_iter().find(|message| message.reply_to == Some(question) && local.button(message.id, BUTTON).is_some())
+            local
+                .messages(CHANNEL)
+                .into_iter()
+                .find(|message| message.reply_to == Some(question) && local.button(message.id, BUTTON).is_some())
         })
         .await;
     assert!(!failure.content.contains("Answer to"), "{}", failure.content);
