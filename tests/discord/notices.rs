@@ -61,7 +61,7 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
     for (at, event) in [asked, commanded].into_iter().enumerate() {
         let failed = Answer { failure: failure.clone(), offer: offer.clone(), ..answer("Half an") };
         Turn::of(&bot, &event).finish(failed).await.expect("delivered");
-        let message = local.messages(CHANNEL).remove(at);
+        let message = button(&local).await;
         assert_eq!(message.content, "Half an\n⚠️ The agent said something that cannot be. (protocol, ab12cd34)");
         assert_eq!(local.buttons(message.id), ["Try again with a newer parser"]);
         *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::NotYet);
