@@ -4,7 +4,7 @@
 //! `tests/discord/notices.rs`.
 
 use serde_json::{Value, json};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::Inner;
 use super::api::nonce;
@@ -14,6 +14,8 @@ use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person};
 
 /// What the id of an offer's button begins with.
 const PREFIX: &str = "again:";
+/// What is said below a failure whose reply was delivered.
+const DELIVERED: &str = "-# 📬";
 
 /// Posts a notice, as a reply to the message it is about.
 pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryError> {
@@ -40,6 +42,23 @@ pub(super) fn row(offer: &Offer) -> Value {
     json!([{"type": 1, "components": [button]}])
 }
 
+/// Takes the button of a lost reply away, because the reply was delivered.
+pub(super) async fn settle(inner: &Inner, channel: u64, message: u64) {
+    let patience = inner.options.windows.send;
+    let settled = async {
+        let content = inner.api.message(channel, message, patience).await?.content;
+        if content.contains(DELIVERED) {
+            return Ok(());
+        }
+        let told = format!("{content}\n{DELIVERED} The reply came later.");
+        let told = if told.chars().count() > MESSAGE { content } else { told };
+        inner.api.edit_with(channel, message, &told, &json!([]), patience).await
+    };
+    if let Err(error) = settled.await {
+        debug!(channel, message, %error, "cannot take the button of a delivered reply away");
+    }
+}
+
 /// The offer a button is about; none: it is another button.
 pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
     custom_id.strip_prefix(PREFIX)
@@ -54,7 +73,7 @@ pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
     let name = super::asks::escape(&name);
     let said = match what {
         Again::Started => format!("{content}\n-# 🔁 Started again by {name}."),
-        Again::Delivered => format!("{content}\n-# 📬 Delivered for {name}."),
+        Again::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
     };
     // What there was of an answer may fill its message.
     if said.chars().count() > MESSAGE { content.to_owned() } else { said }

@@ -71,6 +71,10 @@ impl Outlet for Discord {
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         notices::post(&self.inner, notice).await
     }
+
+    async fn settle_offer(&self, channel: u64, message: u64) {
+        notices::settle(&self.inner, channel, message).await;
+    }
 }
 
 /// The answer to something that has no place in Discord: only the log has it.

@@ -191,8 +191,10 @@ impl Inner {
     /// Delivers an answer and checks its event off.
     pub(super) async fn deliver(&self, event: &Event, kept: &Kept, stage: &Stage, answer: Answer) {
         let Some(reply) = stage.take() else { return };
+        let offer = answer.offer.clone();
         match reply.finish(answer).await {
             Ok(()) => {
+                self.told(event, offer.as_ref()).await;
                 figures::event(event.kind, Outcome::Delivered);
                 tracing::info!("answer delivered");
                 self.recovered(event, LostState::Delivered).await;

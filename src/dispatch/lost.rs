@@ -73,6 +73,7 @@ impl Inner {
             channel,
             message,
             asker: event.asker,
+            told: None,
             backend: backend.to_owned(),
             agent_version: self.links.host().agent_version(backend),
             digest: result.generation.digest.clone(),
@@ -91,6 +92,16 @@ impl Inner {
         epochs.insert(turn.to_owned(), binding.epoch);
         tracing::warn!(generation = %result.generation, "the reply is lost until a newer backend reads it; its recording is kept");
         Some(Offer { id: format!("{ONE}{turn}"), label: "Try again with a newer parser".to_owned() })
+    }
+
+    /// A failure was told: where its button is.
+    pub(super) async fn told(&self, event: &Event, offer: Option<&Offer>) {
+        let Some(turn) = offer.and_then(|offer| offer.id.strip_prefix(ONE)) else { return };
+        let entry = self.parts.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
+        let Some(message) = entry.and_then(|entry| entry.posted.last().copied()) else { return };
+        if let Err(error) = self.parts.workspace.lost_turns().told(turn, message).await {
+            tracing::warn!(turn, %error, "cannot note where the button of a lost reply is; it stays when the reply is delivered");
+        }
     }
 
     /// An event is done again: what its earlier attempts lost is not wanted any more.

@@ -216,8 +216,13 @@ impl Inner {
     /// Notes what became of a recovered reply, before its event is checked off.
     pub(super) async fn recovered(&self, event: &Event, state: LostState) {
         let Some(turn) = LostTurn::of_key(event.key.as_deref()) else { return };
-        if let Err(error) = self.parts.workspace.lost_turns().mark(turn, state, None).await {
+        let lost = self.parts.workspace.lost_turns();
+        if let Err(error) = lost.mark(turn, state, None).await {
             tracing::error!(turn, %error, "cannot note in state/lost.md what became of a recovered reply");
+        }
+        let told = lost.get(turn).await.and_then(|lost| Some((lost.channel?, lost.told?)));
+        if let Some((channel, message)) = told.filter(|_| state == LostState::Delivered) {
+            self.parts.outlet.settle_offer(channel, message).await;
         }
     }
 }

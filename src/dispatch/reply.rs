@@ -41,6 +41,11 @@ pub trait Outlet: Send + Sync {
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         Err(DeliveryError(format!("there is no place for notices: {}", notice.text)))
     }
+
+    /// The reply that a failure's button offers was delivered: the button goes, if it is still there. Best effort.
+    async fn settle_offer(&self, channel: u64, message: u64) {
+        let _ = (channel, message);
+    }
 }
 
 /// What an event's reply left behind, and where it is noted: by it an outlet finds its messages again instead of sending

@@ -109,6 +109,7 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     speaks(&installation, LATER);
     let (second, second_failure) = fails(&local, "two").await;
     let (third, third_failure) = fails(&local, "three").await;
+    let stale = local.button(third_failure.id, BUTTON).unwrap();
     local.press(second_failure.id, BOB, BUTTON);
     local.wait_for_message(CHANNEL, |text| text.ends_with("(not yet)")).await;
     assert!(local.button(second_failure.id, BUTTON).is_some(), "a newer one may come");
@@ -133,8 +134,10 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     assert_eq!(rows[0]["outcome"], "delivered", "{rows:?}");
     assert_eq!(answered(&local, "three").await.reply_to, Some(third));
 
+    local.wait_for("the other button to go", |local| local.buttons(third_failure.id).is_empty().then_some(())).await;
+
     // Whatever is pressed now, and whatever dies, nothing comes twice.
-    local.press(third_failure.id, ANN, BUTTON);
+    local.press_id(third_failure.id, ANN, &stale);
     local.wait_for_message(CHANNEL, |text| text == "This was delivered already.").await;
     local.press(told.id, OWNER, "Deliver them");
     local.wait_for_message(OTHER, |text| text == "This is no longer on offer.").await;
