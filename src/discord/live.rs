@@ -203,7 +203,7 @@ impl Live {
 
     /// Puts buttons below the last message.
     pub(super) async fn put_below(&self, rows: &Value, patience: Patience) -> Result<(), RestError> {
-        let Some((index, slot)) = self.slots.iter().enumerate().last() else { return Ok(()) };
+        let Some((index, slot)) = self.slots.iter().enumerate().next_back() else { return Ok(()) };
         let (api, shown) = (&self.inner.api, slot.shown.as_str());
         match (&self.place.door, slot.id) {
             (Some(door), _) if index == 0 => {
