@@ -19,6 +19,7 @@ mod logs;
 mod panel;
 mod projects;
 mod questions;
+mod recovery;
 mod refusals;
 mod reload;
 mod schedules;

@@ -13,6 +13,7 @@ mod panel;
 mod phase;
 mod recover;
 mod roster;
+mod salvage;
 pub mod settings;
 pub mod start;
 mod system;

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 
 use super::agents::{Examiner, Findings, Place};
@@ -87,6 +87,16 @@ impl Roster {
     /// The component that understands a backend's agent.
     pub fn component_of(&self, name: &str) -> String {
         (if self.profile(name).is_some() { PROFILED } else { name }).to_owned()
+    }
+
+    /// The news about components from now on.
+    pub fn news(&self) -> broadcast::Receiver<LoadReport> {
+        self.registry.subscribe()
+    }
+
+    /// The backends whose agents a component understands.
+    pub fn served_by(&self, component: &str) -> Vec<String> {
+        self.names().into_iter().filter(|name| self.component_of(name) == component).collect()
     }
 
     /// What `BACKEND_RUN` asks for in vain.

@@ -12,6 +12,7 @@ mod hooks;
 mod keeping;
 mod knobs;
 mod listings;
+mod lost;
 mod pace;
 mod pages;
 mod projects;
@@ -19,6 +20,7 @@ mod question;
 mod questions;
 mod radar;
 mod recovery;
+mod redelivery;
 mod reply;
 mod sessions;
 mod settings;
@@ -46,7 +48,7 @@ pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
-pub use recovery::AgainRefusal;
+pub use recovery::{Again, AgainRefusal};
 pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Traces, Unseen};
 pub use sessions::{Conversation, Conversations};
 pub use settings::Setting;
@@ -55,6 +57,7 @@ pub use view::{Glimpse, QueueView, View};
 pub use wording::Refusal;
 
 use self::listings::Listings;
+use self::lost::Salvage;
 use self::pace::Pace;
 use self::questions::Questions;
 use self::radar::Radar;
@@ -141,6 +144,8 @@ struct Inner {
     savings: Mutex<HashMap<Sequence, Saving>>,
     questions: Arc<Questions>,
     radar: Arc<Radar>,
+    /// Replies that were lost and come back.
+    salvage: Salvage,
     /// The channels of threads.
     parents: Mutex<HashMap<u64, u64>>,
     tasks: TaskTracker,
@@ -185,6 +190,7 @@ impl Dispatcher {
             savings: Mutex::default(),
             questions,
             radar,
+            salvage: Salvage::default(),
             parents: Mutex::default(),
             tasks,
             warned: Mutex::default(),
@@ -239,7 +245,7 @@ impl Dispatcher {
     /// Stops the turn that runs in a lane and refuses what waits there. Returns whether there was anything.
     #[must_use]
     pub fn stop(&self, lane: &Lane) -> bool {
-        let waiting = lock(&self.inner.queue).cancel_waiting(lane);
+        let waiting = self.inner.cancel_waiting(lane);
         let running = lock(&self.inner.running).get(lane).is_some_and(|turn| turn.stop.send(Some(StopReason::User)).is_ok());
         let any = running || !waiting.is_empty();
         for event in waiting {
@@ -367,16 +373,7 @@ impl Inner {
         figures::event(event.kind, Outcome::Withdrawn);
         tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
         let reply = self.parts.outlet.open(event);
-        let answer = Answer {
-            text: String::new(),
-            failure: Some(why.to_owned()),
-            notices: Vec::new(),
-            backend: self.parts.choices.backend.clone(),
-            model: None,
-            detail: None,
-            usage: None,
-            took: Duration::ZERO,
-        };
+        let answer = Answer { failure: Some(why.to_owned()), ..event::plain_answer(self.parts.choices.backend.clone()) };
         if let Err(error) = reply.finish(answer).await {
             tracing::warn!(event = event.sequence, lane = %event.lane, %error, "the refusal was not delivered");
         }

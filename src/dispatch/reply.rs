@@ -42,6 +42,11 @@ pub trait Outlet: Send + Sync {
         let _ = notice;
         Err(DeliveryError("there is no place for notices here".to_owned()))
     }
+
+    /// The reply that a failure's button offers was delivered: the button goes, if it is still there. Best effort.
+    async fn settle_offer(&self, channel: u64, message: u64) {
+        let _ = (channel, message);
+    }
 }
 
 /// What an event's reply left behind, and where it is noted: by it an outlet finds its messages again instead of sending
@@ -90,8 +95,8 @@ pub struct Notice {
     pub offer: Option<Offer>,
 }
 
-/// A button that brings an event back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A button that brings an event, or a lost reply, back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// Which event: comes back with the press. At most 64 letters, digits and `-`.
     pub id: String,
@@ -162,6 +167,9 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.
     pub took: Duration,
+    /// A button below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Offer>,
 }
 
 impl Answer {

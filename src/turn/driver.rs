@@ -90,6 +90,7 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
             standing: None,
             cause: None,
             failure: None,
+            blind: false,
             trouble: None,
             over: false,
             spoke: false,
@@ -159,6 +160,8 @@ struct Driver<'a> {
     standing: Option<Instant>,
     cause: Option<Cause>,
     failure: Option<GuestFailure>,
+    /// The guest failed, and the agent is heard to its end all the same.
+    blind: bool,
     /// What to say when the turn ends without the guest saying so.
     trouble: Option<Failure>,
     over: bool,
@@ -225,6 +228,7 @@ impl Driver<'_> {
                 }
             }
             Some(Report::Trouble(failure)) => self.trouble = Some(failure),
+            Some(Report::Blind) => self.blind = self.cause.is_none(),
             Some(Report::Over(failure)) => {
                 self.failure = self.failure.take().or(failure);
                 self.over = true;
@@ -337,7 +341,9 @@ impl Driver<'_> {
         let took = self.started.elapsed();
         let (transcript, session, done) = self.guard.into_parts();
         let (outcome, text, usage) = done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
-        let stopped = self.cause.map(|cause| match cause {
+        // What came of an agent whose guest had failed before is explained by that, but for a person's wish.
+        let cause = self.cause.filter(|cause| !self.blind || matches!(cause, Cause::Asked(_)));
+        let stopped = cause.map(|cause| match cause {
             Cause::Asked(reason) => reason.into(),
             Cause::TimedOut => Ending::TimedOut,
             Cause::Silent => Ending::Silent,
@@ -349,9 +355,9 @@ impl Driver<'_> {
         let seen = Seen { transcript: &transcript, text: &text, asked: self.asked, usage, said: self.said, left: self.left };
         let ending = Ending::of(outcome, self.failure, stopped, self.trouble).unless_unread(&seen);
         self.lease.ending = ending.to_string();
-        let link = self.lease.link.id.to_string();
-        let (generation, agent_version) = (self.generation, self.agent_version);
-        TurnResult { link, generation, agent_version, ending, text, session, usage, transcript, took }
+        let (link, recording) = (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf());
+        let (heard, generation, agent_version) = (self.lease.link.heard(), self.generation, self.agent_version);
+        TurnResult { link, recording, generation, agent_version, heard, ending, text, session, usage, transcript, took }
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a turn ended, as the host sees it. Pure. Pinned by the tests below.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Generation, GuestFailure, StopReason};
@@ -94,6 +95,16 @@ impl Ending {
         Self::Unread(named.join(", "))
     }
 
+    /// Whether the answer could not be read, so that a newer backend may find it in the recording.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Self::Unread(_) | Self::Backend(_) => true,
+            Self::Agent(failure) => failure.kind == FailureKind::Protocol,
+            _ => false,
+        }
+    }
+
     /// One word for logs and metrics.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -172,10 +183,14 @@ impl Seen<'_> {
 pub struct TurnResult {
     /// Id of the link it ran on: the name of its recording.
     pub link: String,
+    /// Where that is written.
+    pub recording: PathBuf,
     /// The generation it ran on.
     pub generation: Generation,
     /// What was known of the agent's version at its start.
     pub agent_version: Option<String>,
+    /// Whether the agent said anything in it, understood or not.
+    pub heard: bool,
     /// How it ended.
     pub ending: Ending,
     /// The agent's answer, or what there was of it.

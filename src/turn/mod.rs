@@ -12,7 +12,9 @@ mod host;
 mod launch;
 mod link;
 mod links;
+pub mod lost;
 pub(crate) mod plan;
+mod pruning;
 pub mod recording;
 pub mod replay;
 

@@ -19,6 +19,7 @@ mod jobs;
 mod journal;
 mod ledger;
 mod lock;
+mod lost;
 mod memory;
 mod outline;
 mod profiles;
@@ -42,6 +43,7 @@ pub use hooks::{Hook, Hooks, Instruction};
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock};
+pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use schedule_notes::{ScheduleNotes, Through};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
@@ -79,6 +81,7 @@ pub struct Workspace {
     notes: DiscordNotes,
     schedules: ScheduleNotes,
     drift: DriftNotes,
+    lost: LostTurns,
 }
 
 #[derive(Debug)]
@@ -114,6 +117,7 @@ impl Workspace {
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let drift = DriftNotes::open(&state.join("drift.md"))?;
+            let lost = LostTurns::open(&state)?;
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -125,7 +129,7 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, drift })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, drift, lost })
         })
         .await
     }

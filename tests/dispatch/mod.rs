@@ -7,6 +7,7 @@ mod health;
 mod hooks;
 mod hostile;
 mod kept;
+mod lost;
 mod order;
 mod sessions;
 mod steering;

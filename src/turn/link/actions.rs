@@ -47,7 +47,7 @@ impl Task {
         }
     }
 
-    /// The link is at its end: no guest, no process.
+    /// The link is at its end: no guest, and no process but a one-shot agent that is heard to its end.
     pub(super) fn fail(&mut self, failure: GuestFailure) {
         let kind = failure.kind();
         let turns: Vec<&str> = self.turns.values().map(|open| open.id.as_str()).collect();
@@ -55,8 +55,12 @@ impl Task {
         self.recording.host(What::Host(failure.to_string()));
         self.guest = None;
         self.failure = Some(failure);
-        // Dropping the processes kills everything of the run.
-        self.processes.clear();
+        if self.can_drain() {
+            self.drain();
+        } else {
+            // Dropping the processes kills everything of the run.
+            self.processes.clear();
+        }
     }
 
     async fn apply(&mut self, action: Action) {

@@ -6,6 +6,7 @@
 
 mod actions;
 mod closing;
+mod draining;
 mod files;
 mod http;
 mod mark;
@@ -14,6 +15,7 @@ mod renewal;
 mod sse;
 mod task;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
@@ -139,6 +141,8 @@ pub(super) enum Report {
     TooMuch,
     /// The guest did nothing about an interrupt.
     Ignored,
+    /// The guest failed; its agent is heard to its end.
+    Blind,
     /// What happened to the agent, for a turn that ends without an outcome.
     Trouble(Failure),
     /// The link was about to close: the turn never began.
@@ -152,6 +156,8 @@ pub(super) enum Report {
 pub(super) struct Link {
     /// Names it in logs and its recording.
     pub(super) id: Arc<str>,
+    /// Where its recording is written.
+    pub(super) recording: Arc<Path>,
     requests: mpsc::UnboundedSender<Request>,
     state: Arc<State>,
 }
@@ -159,6 +165,8 @@ pub(super) struct Link {
 struct State {
     /// Takes no turns any more.
     closing: AtomicBool,
+    /// The agent said something since there was no turn.
+    heard: AtomicBool,
     turns: AtomicU32,
     /// Milliseconds after `opened` when the last turn ended.
     idle_since_ms: AtomicU32,
@@ -184,12 +192,13 @@ impl Link {
         let (requests, asked) = mpsc::unbounded_channel();
         let state = Arc::new(State {
             closing: AtomicBool::new(false),
+            heard: AtomicBool::new(false),
             turns: AtomicU32::new(0),
             idle_since_ms: AtomicU32::new(0),
             opened: Instant::now(),
             generation: std::sync::Mutex::new(parts.backend.generation().clone()),
         });
-        let link = Self { id: parts.id.as_str().into(), requests, state: Arc::clone(&state) };
+        let link = Self { id: parts.id.as_str().into(), recording: recording.path().into(), requests, state: Arc::clone(&state) };
         (link, task::live(parts, recording, asked, state))
     }
 
@@ -206,6 +215,11 @@ impl Link {
     /// Returns once nothing of it is left.
     pub(super) async fn gone(&self) {
         self.requests.closed().await;
+    }
+
+    /// Whether the agent said anything since the first of the turns began that are open now.
+    pub(super) fn heard(&self) -> bool {
+        self.state.heard.load(Ordering::Acquire)
     }
 
     /// Open turns.
