@@ -262,6 +262,7 @@ impl Ground {
         let choices = self.choices();
         let recorder = Recorder::new(self.config.recordings_dir.clone(), self.redactor.clone());
         prune_recordings(&self.config);
+        self.roster.keep_components();
         let dispatcher = Dispatcher::new(Parts {
             choices,
             limits,

@@ -11,8 +11,10 @@ use wasmtime::component::types::ComponentItem;
 
 use super::engine::Engine;
 use super::instance::{Blueprint, Instance, StartFailure};
+use super::lineup::Candidate;
 use super::sandbox::WASI;
 use super::source;
+use super::trust::{Distrust, Standing};
 use crate::agent::descriptor::DescriptorError;
 use crate::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
 use crate::turn::GuestFailure;
@@ -86,6 +88,9 @@ pub enum AdmissionError {
     /// It survived, but answered what cannot be.
     #[error("failed its self-test: {0}")]
     SelfTest(&'static str),
+    /// Nobody vouches for it.
+    #[error("is not trusted here (BACKEND_TRUST)")]
+    Untrusted(#[source] Distrust),
     /// Another file has the name already.
     #[error("claims the name `{name}`, which {} already has", owner.display())]
     NameTaken {
@@ -114,7 +119,8 @@ impl AdmissionError {
             Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
                 "fix the backend; `aetheel check` shows this without serving it"
             }
-            Self::NameTaken { .. } => "remove one of the two files",
+            Self::Untrusted(distrust) => distrust.hint(),
+            Self::NameTaken { .. } => "remove one of the two files, or have both say which agent versions they understand",
         }
     }
 }
@@ -138,8 +144,8 @@ pub struct Inspection {
 pub(super) struct Admitted {
     pub(super) descriptor: Descriptor,
     pub(super) blueprint: Blueprint,
-    contract: String,
-    imports: Vec<String>,
+    pub(super) contract: String,
+    pub(super) imports: Vec<String>,
 }
 
 impl Engine {
@@ -177,6 +183,19 @@ impl Engine {
             .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
         let descriptor = try_out(&blueprint).await?;
         Ok(Admitted { descriptor, blueprint, contract, imports })
+    }
+
+    /// Admits what was read from a file and judged.
+    pub(super) async fn candidate(
+        &self,
+        path: &Path,
+        bytes: Vec<u8>,
+        digest: String,
+        written: (i64, i64),
+        standing: Standing,
+    ) -> Result<Candidate, AdmissionError> {
+        let Admitted { descriptor, blueprint, .. } = self.admit(bytes).await?;
+        Ok(Candidate { path: path.to_owned(), digest, descriptor, blueprint: Arc::new(blueprint), standing, written })
     }
 
     fn check_imports(&self, component: &Component) -> Result<Vec<String>, AdmissionError> {
@@ -221,6 +240,10 @@ fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
     // component model has layer 1.
     match bytes {
         [] => Err(AdmissionError::NotWasm("it is empty")),
+        // What `wasmtime compile` writes is an ELF file. It would be trusted code: we compile for ourselves.
+        [0x7f, b'E', b'L', b'F', ..] => {
+            Err(AdmissionError::NotWasm("it is compiled code, which is never loaded; give the component itself"))
+        }
         [b'\0', b'a', b's', b'm', _, _, 0, 0, ..] => Err(AdmissionError::CoreModule),
         [b'\0', b'a', b's', b'm', ..] => Ok(()),
         bytes if std::str::from_utf8(bytes).is_ok() => Err(AdmissionError::NotWasm("it is text")),

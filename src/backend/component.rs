@@ -16,14 +16,14 @@ use crate::turn::{Backend, Generation, Guest, GuestFailure};
 pub struct ComponentBackend {
     descriptor: Descriptor,
     generation: Generation,
-    blueprint: Blueprint,
+    blueprint: Arc<Blueprint>,
     name: Arc<str>,
     label: Arc<str>,
     breaker: Arc<Mutex<Breaker>>,
 }
 
 impl ComponentBackend {
-    pub(super) fn new(descriptor: Descriptor, generation: Generation, blueprint: Blueprint) -> Self {
+    pub(super) fn new(descriptor: Descriptor, generation: Generation, blueprint: Arc<Blueprint>) -> Self {
         let name = descriptor.name.as_str().into();
         let label = generation.to_string().into();
         Self { descriptor, generation, blueprint, name, label, breaker: Arc::default() }
