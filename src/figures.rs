@@ -118,7 +118,7 @@ pub const FIGURES: &[Figure] = &[
     f(CALLS, CALL, &["backend"], "Run time of one call into a backend"),
     f(GUEST_FAILURES, Counter, &["backend", "kind"], "Failures of backends: `refused`, `trapped` or `cut-off`"),
     f(UNRECOGNISED, Counter, &["backend"], "Things agents said that their backend does not know"),
-    f(RELOADS, Counter, &["result"], "Looks at backend files: `loaded`, `refused`, `unchanged` or `vanished`"),
+    f(RELOADS, Counter, &["result"], "Looks at backend files: `loaded`, `refused`, `unchanged`, `stands-by` or `vanished`"),
     f(GENERATION, Gauge, &["backend"], "Which load of a backend serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
     f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),

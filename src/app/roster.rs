@@ -17,6 +17,7 @@ use super::agents::{Examiner, Findings, Place};
 use super::programs::{Programs, Stamp};
 use super::variant::{self, Variant};
 use crate::backend::{LoadReport, Registry};
+use crate::dispatch::{Notice, Outlet};
 use crate::turn::{Agent, Agents, Backend, Backends, Generation};
 use crate::workspace::{Profile, ProfileFile};
 
@@ -168,8 +169,9 @@ impl Roster {
         }
     }
 
-    /// Follows what comes, for ever: examines what was not examined yet, then components and profiles as they change.
-    pub async fn follow(self: Arc<Self>) {
+    /// Follows what comes, for ever: examines what was not examined yet, then components, profiles and agents as they change.
+    /// The operator is told of agents that are others by now.
+    pub async fn follow(self: Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut reports = self.registry.subscribe();
         self.examine_others().await;
         let mut look = tokio::time::interval(LOOK);
@@ -188,7 +190,9 @@ impl Roster {
                 _ = look.tick() => {
                     let changed = self.read_profiles().await;
                     self.examine_again(changed).await;
-                    self.examine_again(self.programs.changed(SystemTime::now())).await;
+                    for name in self.programs.changed(SystemTime::now()) {
+                        self.agent_changed(name, &*outlet).await;
+                    }
                 }
             }
         }
@@ -199,6 +203,20 @@ impl Roster {
             if let Some(findings) = self.examine(&name).await {
                 self.tell(&name, &findings);
             }
+        }
+    }
+
+    async fn agent_changed(&self, name: String, outlet: &dyn Outlet) {
+        let version = || self.findings(&name)?.version.clone();
+        let was = version();
+        self.examine_again(vec![name.clone()]).await;
+        if let (Some(was), Some(now), Some(backend)) = (was, version(), self.get(&name))
+            && was != now
+        {
+            let component = &backend.descriptor().version;
+            let text = format!("The agent of `{name}` is now version {now} (was {was}); version {component} of the backend reads it.");
+            // Without a channel for it the log says it.
+            let _ = outlet.notify(Notice { channel: None, about: None, text, offer: None }).await;
         }
     }
 

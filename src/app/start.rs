@@ -263,6 +263,7 @@ impl Ground {
         let recorder = Recorder::new(self.config.recordings_dir.clone(), self.redactor.clone());
         prune_recordings(&self.config);
         self.roster.keep_components();
+        let following = tokio::spawn(self.roster.clone().follow(outlet.clone()));
         let dispatcher = Dispatcher::new(Parts {
             choices,
             limits,
@@ -275,7 +276,7 @@ impl Ground {
             recorder: recorder.clone(),
             redactor: self.redactor,
         });
-        (dispatcher, Rest { recorder, following: tokio::spawn(self.roster.follow()) })
+        (dispatcher, Rest { recorder, following })
     }
 
     fn choices(&self) -> Choices {

@@ -8,6 +8,7 @@
 //! every way).
 
 mod admission;
+mod arrival;
 mod bindings;
 mod breaker;
 mod choice;

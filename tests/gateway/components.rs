@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{installed, serving};
 use crate::backend::digest;
-use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::guests::Wat;
 use crate::support::program::{Ended, Installation, Program};
 
@@ -140,6 +140,24 @@ async fn without_a_gateway_both_work_and_the_next_start_takes_it_up() {
 }
 
 #[tokio::test]
+async fn of_a_profile_the_component_beneath_is_rolled_back() {
+    let installation = prepared(Installation::new()).with("AGENT_BACKEND", "goose");
+    fs::copy(installation.path("bin/mini"), installation.path("bin/goose")).unwrap();
+    fs::write(installation.path("config/acp.md"), "## goose\n- command: goose acp\n").unwrap();
+    for version in ["1.0.0", "2.0.0"] {
+        let file = download(&installation, "acp-new.wasm", &Wat::new("acp", version).build());
+        assert_eq!(install(&installation, &file, &[]).await.code, 0);
+        let ended = installation.run(&["console"], "hello\n").await;
+        assert_eq!((ended.stdout, ended.code), (format!("{version}\n"), 0), "{}", ended.stderr);
+    }
+    let ended = installation.run(&["backend", "rollback", "goose"], "").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("backend acp (all profiles of acp.md with `goose`): version 1.0.0 ("), "{}", ended.stdout);
+    let ended = installation.run(&["console"], "hello\n").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("1.0.0\n", 0), "{}", ended.stderr);
+}
+
+#[tokio::test]
 async fn what_cannot_be_installed_changes_nothing() {
     let installation = prepared(Installation::new());
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
@@ -195,7 +213,9 @@ async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
     // Copied there by hand, it is refused until its pin comes; nobody touches the file again.
     let (second, third) = (mini("2.0.0", json!({})), mini("3.0.0", json!({})));
     fs::write(installation.backend("mini"), &second).unwrap();
-    let line = bot.logs("backend file is not trusted here").await;
+    let refused = |line: &Value| line["message"].as_str().is_some_and(|text| text.contains(&digest(&second)));
+    let line = bot.logs_where("the refusal", refused).await;
+    assert!(line["message"].as_str().unwrap().starts_with("backend file is not trusted here"), "{line}");
     assert!(line["message"].as_str().unwrap().contains("hint: ") && line["serving"].as_str().is_some(), "{line}");
     answers(&local, "1.0.0").await;
     fs::write(installation.path("config/backends.md"), format!("My own words.\n\n## mini\n- sha256: {}\n\nMore.\n", digest(&second)))
@@ -254,7 +274,7 @@ async fn with_signatures_only_what_is_signed_serves_and_the_signature_is_install
 #[tokio::test]
 async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_serves_the_next_turn() {
     let local = LocalDiscord::start().await;
-    let installation = prepared(installed(&local));
+    let installation = prepared(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     fs::write(installation.backend("mini"), mini("0.1.0", json!({ "understands": ["^1"] }))).unwrap();
     fs::write(installation.backend("mini-2"), mini("0.2.0", json!({ "understands": [">=2, <4"] }))).unwrap();
     let bot = serving(&installation).await;
@@ -265,6 +285,8 @@ async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_ser
 
     agent(&installation, "2.3.0");
     bot.logs("agent is now version 2.3.0 (was 1.0.0)").await;
+    let told = "The agent of `mini` is now version 2.3.0 (was 1.0.0); version 0.2.0 of the backend reads it.";
+    local.wait_for_message(OTHER, |text| text == told).await;
     answers(&local, "0.2.0").await;
 
     let listing = listed(&installation).await;

@@ -31,7 +31,11 @@ pub(in crate::app) async fn run(settings: Settings, name: String) -> u8 {
     let before = registry.component(&component);
     let version = |backend: &dyn Backend| format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12]);
     let was = before.as_ref().map_or("nothing".to_owned(), |before| version(&**before));
-    let done = registry.put_back(&component, before.as_ref().map(|before| before.generation().digest.as_str())).await;
+    let done = match roster.get(&name) {
+        Some(backend) => roster.roll_back(&name, backend.generation()).await,
+        // It does not serve, or has no agent of its own.
+        None => registry.put_back(&component, before.as_ref().map(|before| before.generation().digest.as_str())).await,
+    };
     let said = match (done, registry.component(&component)) {
         (Ok(_), Some(now)) => {
             let file = registry.chosen(&component).map(|chosen| chosen.path.display().to_string()).unwrap_or_default();
