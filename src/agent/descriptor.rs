@@ -184,7 +184,8 @@ pub struct Descriptor {
     #[serde(default)]
     pub one_shot: OneShot,
     pub programs: Vec<Program>,
-    /// Agent versions it was tested with, as semver requirements; shown, and warned about when the installed one fits none.
+    /// Agent versions it is made for, as semver requirements: of several components of a name the one that fits the installed agent
+    /// serves, and an agent that fits none is warned about.
     #[serde(default)]
     pub understands: Vec<String>,
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! The one task that loads components, never two at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,8 +75,8 @@ pub(super) struct Seen {
     pub(super) digest: Option<String>,
     /// The backend it holds; None: it was refused.
     pub(super) name: Option<String>,
-    /// It was refused for want of trust.
-    pub(super) distrusted: bool,
+    /// It was refused for want of trust: the backends it was pinned for then.
+    pub(super) distrusted: Option<BTreeSet<String>>,
 }
 
 impl Loader {
@@ -156,10 +156,9 @@ impl Loader {
 
     /// Has files load that were refused because their pins were not there yet.
     async fn look_for_pins(&mut self) {
-        let refused = self.files.iter().filter(|(_, seen)| seen.distrusted);
-        let refused: Vec<_> = refused.filter_map(|(path, seen)| Some((path.clone(), seen.digest.clone()?))).collect();
-        for (path, digest) in refused {
-            if self.gate.pinned(&digest).await {
+        let refused = self.files.iter().filter_map(|(path, seen)| Some((path.clone(), seen.digest.clone()?, seen.distrusted.clone()?)));
+        for (path, digest, pinned_for) in refused.collect::<Vec<_>>() {
+            if self.gate.pinned_for(&digest).await != pinned_for {
                 self.look_at(&path, Cause::Touched).await;
             }
         }
@@ -193,8 +192,9 @@ impl Loader {
     /// Brings what serves in line with one file.
     async fn look_at(&mut self, path: &Path, cause: Cause) {
         let begun = Instant::now();
-        // Before it is read: what comes later is another look's.
+        // Before it is read and judged: what comes later is another look's.
         let signature = self.gate.stamp(path);
+        let mut pinned_for = BTreeSet::new();
         let (stamp, digest, outcome) = match source::read(path.to_owned(), self.engine.limits().component).await {
             Ok(source) => {
                 // A file that was still young is read once more later: its stamp alone proves nothing.
@@ -207,6 +207,7 @@ impl Loader {
                     seen.stamp = stamp;
                     return;
                 }
+                pinned_for = self.gate.pinned_for(&source.digest).await;
                 (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
             }
             Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound && Stamp::of(path).is_none() => {
@@ -223,7 +224,7 @@ impl Loader {
         };
         let unreadable_before = self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
         let name = outcome.as_ref().ok().map(|report| report.name().to_owned());
-        let distrusted = matches!(outcome, Err(AdmissionError::Untrusted(_)));
+        let distrusted = matches!(outcome, Err(AdmissionError::Untrusted(_))).then_some(pinned_for);
         self.files.insert(path.to_owned(), Seen { stamp, signature, digest, name, distrusted });
         match outcome {
             Ok(report) => {
@@ -258,7 +259,7 @@ impl Loader {
             None => tracing::info!(path = %path.display(), backend = name, "backend file is gone, another one of its name serves"),
         }
         // A file that was refused because of this one may be its successor.
-        for (path, _) in self.files.iter().filter(|(_, seen)| seen.name.is_none() && !seen.distrusted) {
+        for (path, _) in self.files.iter().filter(|(_, seen)| seen.name.is_none() && seen.distrusted.is_none()) {
             self.settling.touch(path.clone(), true, Instant::now());
         }
         self.tell(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });

@@ -62,7 +62,7 @@ impl Loader {
         self.lineups.insert(candidate);
         // Its stamp is looked at with the next look at everything.
         let seen =
-            Seen { stamp: None, signature: self.gate.stamp(&target), digest: Some(digest), name: Some(name.to_owned()), distrusted: false };
+            Seen { stamp: None, signature: self.gate.stamp(&target), digest: Some(digest), name: Some(name.to_owned()), distrusted: None };
         self.files.insert(target.clone(), seen);
         let Some(generation) = self.lineups.settle(name) else { return Err(format!("`{name}` has served that already")) };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);

@@ -3,6 +3,7 @@
 //! Judged are the bytes that are compiled afterwards, never a file that could be another one by then. Pinned by
 //! `tests/backend/trust.rs`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -135,7 +136,7 @@ impl Gate {
         let distrust = |reason| Err(AdmissionError::Untrusted(reason));
         match self.level {
             Trust::Any => Ok(Standing::Unchecked),
-            Trust::Pinned if self.pinned(digest).await => Ok(Standing::Pinned),
+            Trust::Pinned if !self.pinned_for(digest).await.is_empty() => Ok(Standing::Pinned),
             Trust::Pinned => distrust(Distrust::NotPinned(digest.to_owned())),
             Trust::Signed => {
                 let beside = signature_of(path);
@@ -153,22 +154,19 @@ impl Gate {
 
     /// Whether a pinned component is pinned under the name it gives itself.
     pub(super) async fn judge_name(&self, digest: &str, name: &str) -> Result<(), AdmissionError> {
-        let Some(pins) = &self.pins else { return Ok(()) };
-        let (pins, _) = pins.refresh().await;
-        match pins.of(digest) {
-            Some(backends) if !backends.contains(name) => {
-                let pinned = backends.iter().cloned().collect::<Vec<_>>().join("`, `");
-                Err(AdmissionError::Untrusted(Distrust::PinnedAs { pinned, name: name.to_owned() }))
-            }
-            _ => Ok(()),
+        let backends = self.pinned_for(digest).await;
+        if self.level != Trust::Pinned || backends.contains(name) {
+            return Ok(());
         }
+        let pinned = Vec::from_iter(backends).join("`, `");
+        Err(AdmissionError::Untrusted(Distrust::PinnedAs { pinned, name: name.to_owned() }))
     }
 
-    /// Whether a digest is pinned now.
-    pub(super) async fn pinned(&self, digest: &str) -> bool {
+    /// The backends that a digest is pinned for now.
+    pub(super) async fn pinned_for(&self, digest: &str) -> BTreeSet<String> {
         match &self.pins {
-            Some(pins) => pins.refresh().await.0.of(digest).is_some(),
-            None => false,
+            Some(pins) => pins.refresh().await.0.of(digest).cloned().unwrap_or_default(),
+            None => BTreeSet::new(),
         }
     }
 

@@ -55,6 +55,13 @@ async fn a_pin_is_for_one_backend() {
     let wanted = Distrust::PinnedAs { pinned: "other".to_owned(), name: "mini".to_owned() };
     assert_eq!(*distrust(&stand.news().await), wanted);
     assert!(stand.registry.get("mini").is_none());
+    // It is told once, however often it is looked at.
+    for _ in 0..3 {
+        stand.registry.rescan();
+    }
+    pin(&stand, "mini", &one);
+    stand.registry.rescan();
+    assert!(matches!(&stand.news().await, LoadReport::Loaded { .. }));
 }
 
 #[tokio::test]

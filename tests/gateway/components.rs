@@ -308,3 +308,20 @@ async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_ser
     assert!(line["message"].as_str().unwrap().contains("none is made for agent 9.0.0: it is the highest; hint: "), "{line}");
     answers(&local, "0.2.0").await;
 }
+
+#[tokio::test]
+async fn compiled_code_that_others_could_have_put_there_stops_the_start() {
+    let installation = Installation::new();
+    let cache = installation.path("cache");
+    fs::create_dir(&cache).unwrap();
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
+    let installation = installation.with("CACHE_DIR", &cache.display().to_string());
+    let refused = installation.run(&["check"], "").await;
+    assert_eq!(refused.code, 78, "{}", refused.stderr);
+    assert!(refused.stderr.contains("can be written to by others (mode 777): remove it, it is made anew"), "{}", refused.stderr);
+    let doctor = installation.run(&["doctor", "--offline"], "").await;
+    assert!(doctor.code == 2 && doctor.stdout.contains("FAULT    compiled code: "), "{}", doctor.stdout);
+    fs::remove_dir(&cache).unwrap();
+    assert_eq!(installation.run(&["check"], "").await.code, 0);
+    assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
+}
