@@ -13,7 +13,7 @@ use super::engine::Engine;
 use super::instance::{Blueprint, Instance, StartFailure};
 use super::lineup::Candidate;
 use super::sandbox::WASI;
-use super::source;
+use super::trial;
 use super::trust::{Distrust, Standing};
 use crate::agent::descriptor::DescriptorError;
 use crate::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
@@ -88,6 +88,9 @@ pub enum AdmissionError {
     /// It survived, but answered what cannot be.
     #[error("failed its self-test: {0}")]
     SelfTest(&'static str),
+    /// It does not make of its own recordings what it should; which, where and how.
+    #[error("fails a recording of its own: {0}")]
+    Case(String),
     /// Nobody vouches for it.
     #[error("is not trusted here (BACKEND_TRUST)")]
     Untrusted(#[source] Distrust),
@@ -119,6 +122,7 @@ impl AdmissionError {
             Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
                 "fix the backend; `aetheel check` shows this without serving it"
             }
+            Self::Case(_) => "fix the backend or the recording beside it; `aetheel backend test` with both shows what differs",
             Self::Untrusted(distrust) => distrust.hint(),
             Self::NameTaken { .. } => "remove one of the two files, or have both say which agent versions they understand",
         }
@@ -143,7 +147,7 @@ pub struct Inspection {
 /// A component that passed.
 pub(super) struct Admitted {
     pub(super) descriptor: Descriptor,
-    pub(super) blueprint: Blueprint,
+    pub(super) blueprint: Arc<Blueprint>,
     pub(super) contract: String,
     pub(super) imports: Vec<String>,
 }
@@ -154,20 +158,11 @@ impl Engine {
     /// # Errors
     /// [`AdmissionError`], the reason why it could not serve.
     pub async fn inspect(&self, path: &Path) -> Result<Inspection, AdmissionError> {
-        let source = source::read(path.to_owned(), self.limits().component).await?;
-        let size = source.bytes.len() as u64;
-        let admitted = self.admit(source.bytes).await?;
-        Ok(Inspection {
-            descriptor: admitted.descriptor,
-            contract: admitted.contract,
-            imports: admitted.imports,
-            size,
-            digest: source.digest,
-        })
+        self.open(path).await.map(|(inspection, _)| inspection)
     }
 
-    /// Compiles, links and tries out a component.
-    pub(super) async fn admit(&self, bytes: Vec<u8>) -> Result<Admitted, AdmissionError> {
+    /// Compiles, links and tries out a component that was read from this file.
+    pub(super) async fn admit(&self, bytes: Vec<u8>, path: &Path) -> Result<Admitted, AdmissionError> {
         check_magic(&bytes)?;
         let component = self.compile(bytes).await?;
         let imports = self.check_imports(&component)?;
@@ -182,6 +177,7 @@ impl Engine {
         let blueprint = Blueprint::new(ready, limits.guest_memory, limits.guest_call)
             .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
         let descriptor = try_out(&blueprint).await?;
+        let (descriptor, blueprint) = trial::own_recordings(path, descriptor, Arc::new(blueprint)).await?;
         Ok(Admitted { descriptor, blueprint, contract, imports })
     }
 
@@ -194,8 +190,8 @@ impl Engine {
         written: (i64, i64),
         standing: Standing,
     ) -> Result<Candidate, AdmissionError> {
-        let Admitted { descriptor, blueprint, .. } = self.admit(bytes).await?;
-        Ok(Candidate { path: path.to_owned(), digest, descriptor, blueprint: Arc::new(blueprint), standing, written })
+        let Admitted { descriptor, blueprint, .. } = self.admit(bytes, path).await?;
+        Ok(Candidate { path: path.to_owned(), digest, descriptor, blueprint, standing, written })
     }
 
     fn check_imports(&self, component: &Component) -> Result<Vec<String>, AdmissionError> {

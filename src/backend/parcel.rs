@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::admission::{AdmissionError, Admitted, Inspection};
 use super::component::ComponentBackend;
@@ -11,7 +10,7 @@ use super::place::{self, Ready};
 use super::source;
 use super::trust::{Gate, Standing, read_signature, signature_of};
 use crate::config::Trust;
-use crate::turn::Generation;
+use crate::kit;
 use crate::workspace::Served;
 
 /// A component that was admitted, with the very bytes that were.
@@ -21,7 +20,7 @@ pub struct Parcel {
     /// Why it may serve.
     pub standing: Standing,
     /// Ready to be tried out.
-    pub backend: Arc<ComponentBackend>,
+    pub backend: ComponentBackend,
     bytes: Vec<u8>,
     signature: Option<Vec<u8>>,
 }
@@ -40,12 +39,11 @@ impl Engine {
             true => Standing::Pinned,
             false => gate.judge_bytes(path, &source.digest, &source.bytes, signature.as_deref()).await?,
         };
-        let Admitted { descriptor, blueprint, contract, imports } = self.admit(source.bytes.clone()).await?;
+        let Admitted { descriptor, blueprint, contract, imports } = self.admit(source.bytes.clone(), path).await?;
         if !vouched {
             gate.judge_name(&source.digest, &descriptor.name).await?;
         }
-        let generation = Generation { number: 1, digest: source.digest.clone() };
-        let backend = Arc::new(ComponentBackend::new(descriptor.clone(), generation, Arc::new(blueprint)));
+        let backend = ComponentBackend::on_trial(descriptor.clone(), source.digest.clone(), blueprint);
         let inspection = Inspection { descriptor, contract, imports, size: source.bytes.len() as u64, digest: source.digest };
         Ok(Parcel { inspection, standing, backend, bytes: source.bytes, signature })
     }
@@ -56,6 +54,17 @@ impl Parcel {
     #[must_use]
     pub fn served(&self) -> Served {
         Served { digest: self.inspection.digest.clone(), bytes: self.bytes.clone(), signature: self.signature.clone() }
+    }
+
+    /// Tries it with the recordings that lie beside its place: loading it there will.
+    ///
+    /// # Errors
+    /// [`AdmissionError::Case`].
+    pub async fn try_in_place(&self, target: &Path) -> Result<(), AdmissionError> {
+        let folder = kit::selftest::folder_of(target);
+        let cases = tokio::task::spawn_blocking(move || kit::selftest::read(&folder));
+        let cases = cases.await.map_err(|error| AdmissionError::Read(io::Error::other(error)))?.map_err(AdmissionError::Case)?;
+        kit::selftest::run(&self.backend, &cases).await.map_err(AdmissionError::Case)
     }
 
     /// Writes it, hidden, beside its place; [`Placing::finish`] puts it there.

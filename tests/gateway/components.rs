@@ -158,6 +158,35 @@ async fn of_a_profile_the_component_beneath_is_rolled_back() {
 }
 
 #[tokio::test]
+async fn the_recordings_beside_a_component_are_tried_before_it_is_installed() {
+    let installation = prepared(Installation::new());
+    fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
+    assert_eq!(installation.run(&["console"], "hello\n").await.code, 0);
+    let recording = installation.recordings().into_values().next().unwrap();
+    // What the first version makes of it is what the second would have to.
+    let second = download(&installation, "mini-2.wasm", &mini("2.0.0", json!({})));
+    let case = installation.path("mini-2.cases/hello.jsonl");
+    fs::create_dir(case.parent().unwrap()).unwrap();
+    fs::write(&case, recording).unwrap();
+    let case = case.display().to_string();
+    let first = installation.backend("mini").display().to_string();
+    let golden = installation.run(&["backend", "test", &first, &case, "--update"], "").await;
+    assert_eq!(golden.code, 0, "{golden:?}");
+    let refused = install(&installation, &second, &[]).await;
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("fails a recording of its own") && refused.stderr.contains("hello"), "{}", refused.stderr);
+    assert_eq!(fs::read(installation.backend("mini")).unwrap(), mini("1.0.0", json!({})));
+
+    // Those beside its place count too: it would be loaded with them.
+    fs::rename(installation.path("mini-2.cases"), installation.path("backends/mini.cases")).unwrap();
+    let refused = install(&installation, &second, &[]).await;
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("mini.cases, or remove it"), "{}", refused.stderr);
+    fs::remove_dir_all(installation.path("backends/mini.cases")).unwrap();
+    assert_eq!(install(&installation, &second, &[]).await.code, 0);
+}
+
+#[tokio::test]
 async fn what_cannot_be_installed_changes_nothing() {
     let installation = prepared(Installation::new());
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();

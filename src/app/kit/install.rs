@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::changes::changes;
+use super::open;
 use crate::agent::Descriptor;
 use crate::app::doctor::gateway_of;
 use crate::app::foundation::Foundation;
@@ -16,6 +17,7 @@ use crate::app::{say, tell};
 use crate::backend::{AdmissionError, Parcel};
 use crate::cli::exit;
 use crate::config::{Config, LogFormat, Trust};
+use crate::kit;
 use crate::plain::with_causes;
 use crate::redact::Redactor;
 use crate::telemetry;
@@ -63,10 +65,15 @@ async fn install(foundation: &Foundation, config: &Config, file: &Path, pin: boo
         let code = if matches!(error, AdmissionError::Read(_) | AdmissionError::NotAFile) { exit::USAGE } else { exit::FAILED };
         (code, format!("{shown} {}; hint: {}", with_causes(&error), error.hint()))
     })?;
+    check(&parcel, file).await?;
     let name = parcel.inspection.descriptor.name.clone();
     // For which of several files it stands depends on the installed agent.
     foundation.roster.examine(&name).await;
     let target = target(foundation, config, &name, file);
+    parcel.try_in_place(&target).await.map_err(|error| {
+        let cases = kit::selftest::folder_of(&target);
+        failed(format!("{shown} {}; hint: put the new version's recordings into {}, or remove it", with_causes(&error), cases.display()))
+    })?;
     let digest = parcel.inspection.digest.clone();
     let before = match foundation.engine.unpack(&target, &foundation.gate, false).await {
         Ok(before) if before.inspection.descriptor.name == name => Some(before),
@@ -114,6 +121,23 @@ async fn install(foundation: &Foundation, config: &Config, file: &Path, pin: boo
         said.push_str(&format!("note: pins count with BACKEND_TRUST=pinned; it is {}\n", config.backend_trust.word()));
     }
     Ok(said)
+}
+
+/// Tries everything with the recordings that came with a component, `X.cases` beside `X.wasm`.
+async fn check(parcel: &Parcel, file: &Path) -> Result<(), (u8, String)> {
+    let folder = kit::selftest::folder_of(file);
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let cases = open::cases(vec![folder]).await.map_err(|unable| (unable.code, unable.text))?;
+    let areas = kit::check::check(&parcel.backend, &cases).await;
+    let areas = areas.map_err(|failure| (exit::FAILED, format!("{}: no guest can be opened: {failure}", file.display())))?;
+    let findings: Vec<_> = areas.iter().flat_map(|area| &area.findings).collect();
+    let Some(first) = findings.first() else { return Ok(()) };
+    let (count, shown) = (findings.len(), file.display());
+    let (came, expected) = (&first.came, &first.expected);
+    let more = format!("{count} findings, the first: {}: {came}, expected: {expected}", first.trial);
+    Err((exit::FAILED, format!("{shown} does not pass its check: {more}; hint: `aetheel backend check {shown}` shows all")))
 }
 
 /// Where a component goes: over the file of its own file name if that is of its backend, else over the one that serves, else
