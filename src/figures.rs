@@ -125,7 +125,7 @@ pub const FIGURES: &[Figure] = &[
         "Things agents said that their backend does not know; `docs/drift.md`",
     ),
     f(ROLLBACKS, Counter, &["backend", "result"], "Backends found to read worse than before: `done`, `failed` or `off` (not rolled back)"),
-    f(RELOADS, Counter, &["result"], "Looks at backend files: `loaded`, `refused`, `unchanged` or `vanished`"),
+    f(RELOADS, Counter, &["result"], "Looks at backend files: `loaded`, `refused`, `unchanged`, `stands-by` or `vanished`"),
     f(GENERATION, Gauge, &["backend"], "Which load of a backend serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
     f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),

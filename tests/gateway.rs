@@ -6,6 +6,7 @@ mod answers;
 mod backends;
 mod chaos;
 mod choosing;
+mod components;
 mod console;
 mod doctor;
 mod drift;

@@ -11,6 +11,7 @@ mod kit;
 mod listing;
 mod panel;
 mod phase;
+mod programs;
 mod recover;
 mod roster;
 mod salvage;

@@ -262,6 +262,8 @@ impl Ground {
         let choices = self.choices();
         let recorder = Recorder::new(self.config.recordings_dir.clone(), self.redactor.clone());
         prune_recordings(&self.config, self.workspace.lost_turns().clone());
+        self.roster.keep_components();
+        let following = tokio::spawn(self.roster.clone().follow(outlet.clone()));
         let dispatcher = Dispatcher::new(Parts {
             choices,
             limits,
@@ -275,7 +277,7 @@ impl Ground {
             redactor: self.redactor,
             rollback: self.config.backend_rollback,
         });
-        (dispatcher, Rest { recorder, following: tokio::spawn(self.roster.follow()) })
+        (dispatcher, Rest { recorder, following })
     }
 
     fn choices(&self) -> Choices {

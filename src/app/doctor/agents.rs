@@ -36,13 +36,25 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
         let hint = "give the gateway a cgroup it may divide: Delegate=cpu memory pids of its unit";
         report.warning("cgroups", "not delegated: processes of agents are found by descent", hint);
     }
+    report.ok(
+        "trust",
+        match listing.trust {
+            "any" => "any component may serve (BACKEND_TRUST)".to_owned(),
+            level => format!("only {level} components serve (BACKEND_TRUST)"),
+        },
+    );
     for refused in listing.refused {
         report.warning("component", refused, "replace or remove the file");
     }
     let mut unused = Vec::new();
     for row in &listing.backends {
         let about = format!("backend {}", row.name);
-        let component = format!("component {} {} ({}) is sound", row.component, row.version, row.digest.get(..12).unwrap_or(&row.digest));
+        let standing = row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
+        let digest = row.digest.get(..12).unwrap_or(&row.digest);
+        let component = format!("component {} {} ({digest}) is sound{standing}", row.component, row.version);
+        if let Some(choice) = row.choice() {
+            report.ok(about.as_str(), format!("serves from {choice}"));
+        }
         let agent = match (&row.program_path, &row.agent_version) {
             (Some(path), Some(version)) => format!("agent {version} at {}", path.display()),
             (Some(path), None) => format!("agent at {}", path.display()),

@@ -12,6 +12,7 @@ mod report;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+pub use self::machine::gateway_of;
 use self::report::Report;
 use super::{say, settings::Settings};
 use crate::cli::exit;
