@@ -7,6 +7,7 @@ mod architecture;
 mod backend;
 mod discord;
 mod dispatch;
+mod gallery;
 mod gateway;
 mod guests;
 mod languages;
