@@ -11,6 +11,7 @@ mod gallery;
 mod gateway;
 mod guests;
 mod languages;
+mod kit;
 mod links;
 mod live;
 mod load;

@@ -11,9 +11,12 @@ mod contract;
 mod inspect;
 pub(super) mod install;
 mod new;
+mod open;
+mod paper;
 mod record;
 mod replay;
 pub(super) mod rollback;
+mod templates;
 mod test;
 
 use crate::cli::BackendCommand;
