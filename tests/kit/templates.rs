@@ -24,7 +24,10 @@ fn path_with(toolchain: &str) -> Option<String> {
     if toolchain.is_empty() {
         return Some(path);
     }
-    let there = root().join("target/toolchains").join(toolchain).exists();
+    // Folders have versions behind the names.
+    let is = |name: &str| name.strip_prefix(toolchain).is_some_and(|rest| rest.starts_with('-') && !rest.contains("part"));
+    let mut folders = std::fs::read_dir(root().join("target/toolchains")).ok()?.flatten();
+    let there = folders.any(|entry| is(&entry.file_name().to_string_lossy()) && entry.path().is_dir());
     let bin = there.then(|| Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap())?;
     Some(format!("{}:{path}", String::from_utf8_lossy(&bin.stdout).trim()))
 }
@@ -50,6 +53,9 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
         process.args(&command[1..]).current_dir(&project).env("PATH", &path);
         // Cargo's, so that nothing is built twice; without the flags of this build.
         process.env("CARGO_TARGET_DIR", root().join("target/guests")).env("CARGO_NET_OFFLINE", "true").env_remove("RUSTFLAGS");
+        // What their compilers keep, likewise.
+        process.env("ZIG_GLOBAL_CACHE_DIR", root().join("target/toolchains/zig-cache"));
+        process.env("GOCACHE", root().join("target/toolchains/go-cache")).env("GOPROXY", "off");
         let output = process.output().unwrap();
         assert!(output.status.success(), "{lang}, {kind}: {command:?}\n{}", said(&output));
     }
@@ -68,6 +74,8 @@ macro_rules! templates {
 templates! {
     a_new_one_shot_backend_in_rust_builds_and_passes_its_test: "rust", "one-shot", "", &[&["cargo", "test"]];
     a_new_live_backend_in_rust_builds_and_passes_its_test: "rust", "live", "", &[&["cargo", "test"]];
+    a_new_one_shot_backend_in_c_builds_and_passes_its_test: "c", "one-shot", "zig", &[];
+    a_new_live_backend_in_c_builds_and_passes_its_test: "c", "live", "zig", &[];
 }
 
 #[test]

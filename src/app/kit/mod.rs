@@ -8,6 +8,7 @@ mod bindings;
 mod changes;
 mod check;
 mod componentize;
+mod contract;
 mod inspect;
 pub(super) mod install;
 mod new;

@@ -4,6 +4,7 @@
 //! and contents, `{{name}}` is the backend's name. A new language is two lines here, and one in `tests/kit/templates.rs`, which makes and
 //! builds every project there is.
 
+mod c;
 mod rust;
 
 use crate::cli::{Kind, Language};
@@ -15,6 +16,7 @@ type File = (&'static str, &'static str);
 fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
     Some(match lang {
         Language::Rust => (rust::ONE_SHOT, rust::LIVE),
+        Language::C => (c::ONE_SHOT, c::LIVE),
         _ => return None,
     })
 }
