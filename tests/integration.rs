@@ -9,6 +9,7 @@ mod discord;
 mod dispatch;
 mod gateway;
 mod guests;
+mod languages;
 mod links;
 mod live;
 mod load;
