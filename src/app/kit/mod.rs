@@ -7,6 +7,7 @@ mod bench;
 mod bindings;
 mod check;
 mod componentize;
+mod contract;
 mod inspect;
 pub(super) mod install;
 mod new;
