@@ -1,7 +1,7 @@
 //! The contract for AssemblyScript, which has no generator of its own: classes, and how their values lie in memory.
 //!
-//! Two files: the types with their lifting and lowering as the canonical ABI has it, and the four exports around the author's
-//! `backend.ts`. Variants are an abstract class with one class a case; numbers that may be missing are boxed in `Some`, because
+//! Three files: the types with their lifting and lowering as the canonical ABI has it, the four exports around the author's
+//! `backend.ts`, and a transform of `asc` that names them as the contract does. Variants are an abstract class with one class a case; numbers that may be missing are boxed in `Some`, because
 //! AssemblyScript knows no null for them. Pinned by the tests below, and by `languages/assemblyscript` over all recordings.
 
 use std::collections::BTreeSet;
@@ -11,17 +11,22 @@ use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind, TypeId};
 
 use super::typescript::{camel, docs, pascal};
 
-/// The files this makes: the types, and the entry for the compiler.
-pub(super) const FILES: [&str; 2] = ["contract.ts", "exports.ts"];
-
 /// What a kind of type that the contract does not use becomes: the compiler says where.
 const UNKNOWN: &str = "NotInTheContract";
 const MEMORY: &str = include_str!("assemblyscript_memory.ts");
-/// The entry for the compiler.
-pub(super) const EXPORTS: &str = include_str!("assemblyscript_exports.ts");
+const EXPORTS: &str = include_str!("assemblyscript_exports.ts");
+const RENAME: &str = include_str!("assemblyscript_rename.mjs");
+
+/// Returns the types, the entry for the compiler, and what gives the exports their names, by the names of their files.
+///
+/// # Errors
+/// The contract has changed in a way this does not know.
+pub(super) fn files(resolve: &Resolve) -> Result<[(&'static str, String); 3], String> {
+    Ok([("contract.ts", types(resolve)?), ("exports.ts", EXPORTS.to_owned()), ("rename.mjs", RENAME.to_owned())])
+}
 
 /// Returns the types, with what lifts inputs and lowers actions.
-pub(super) fn types(resolve: &Resolve) -> Result<String, String> {
+fn types(resolve: &Resolve) -> Result<String, String> {
     let mut sizes = SizeAlign::default();
     sizes.fill(resolve).map_err(|error| format!("cannot lay out the contract: {error:#}"))?;
     let packaged = resolve.interfaces.iter().map(|(_, interface)| interface).filter(|interface| interface.functions.is_empty());
