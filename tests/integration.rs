@@ -9,6 +9,7 @@ mod discord;
 mod dispatch;
 mod gateway;
 mod guests;
+mod kit;
 mod languages;
 mod links;
 mod live;

@@ -12,7 +12,7 @@ mod host;
 mod launch;
 mod link;
 mod links;
-mod plan;
+pub(crate) mod plan;
 pub mod recording;
 pub mod replay;
 

@@ -11,6 +11,8 @@ mod contract;
 mod inspect;
 pub(super) mod install;
 mod new;
+mod open;
+mod paper;
 mod record;
 mod replay;
 pub(super) mod rollback;
