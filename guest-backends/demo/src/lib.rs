@@ -2,14 +2,14 @@
 //!
 //! Owns what the lines of `src/demo.rs` mean, and the lines that answer its questions; what all one-shot agents have in common comes from the SDK.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::one_shot::{Agent, OneShot, TurnResult, spawn};
+use aetheel_backend_sdk::one_shot::{Agent, OneShot, spawn};
 use aetheel_backend_sdk::rpc::write;
 use aetheel_backend_sdk::wit::{
     Action, Answer, AskKind, Chunk, Decision, Failure, FailureKind, Line, Outcome, Part, Pipe, PlanEntry, PlanStatus, PutFile, Question,
     Spawn, StartTurn, ToolEnd, ToolStart, ToolStatus, Usage, Value as Argument,
 };
+use aetheel_backend_sdk::{Emit, TurnResult};
 use serde_json::json;
 
 /// The demo agent, as it speaks in one turn.

@@ -3,10 +3,10 @@
 //! Nobody can be asked here, and what Droid calls low risk is what the *model* calls so. So below `danger` it gets only
 //! tools that keep the promise of the level; `edit` cannot be held to the working directory.
 
-use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::{self, Value as Json};
-use aetheel_backend_sdk::one_shot::{Agent, TurnResult, spawn};
-use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Pipe, Safety, Settings, Signal, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::one_shot::{Agent, spawn};
+use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Safety, Settings, Signal, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::answer::{Answer, Holds};
 use crate::plan::{self, EDITING, Fixed, READING, word};
@@ -74,20 +74,8 @@ impl Agent for Once {
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
-        if line.pipe == Pipe::Stderr || line.text.trim().is_empty() {
-            return None;
-        }
-        if line.truncated {
-            emit.unrecognised("line longer than the limit", None, &line.text);
-            return None;
-        }
-        match json::parse(&line.text) {
-            Ok(value) if value.as_object().is_some() => self.read(&value, &line.text, emit),
-            _ => {
-                emit.unrecognised("line that is not a JSON object", None, &line.text);
-                None
-            }
-        }
+        let said = emit.object(&line)?;
+        self.read(&said, &line.text, emit)
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
@@ -124,7 +112,7 @@ impl Once {
             Some("tool_call") => {
                 self.round(text("messageId"));
                 let (id, name, input) = (text("id"), text("toolName"), &line["parameters"]);
-                emit.tool_start(tool::start(id, name, input));
+                emit.tool_start(tool::TOOLS.start(id, name, input));
                 self.writes.extend(tool::writes(name, input).map(|diff| (id.to_owned(), diff)));
                 if let Some(plan) = tool::todos(name, input) {
                     emit.plan(plan);

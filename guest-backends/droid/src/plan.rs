@@ -65,7 +65,7 @@ pub(crate) fn effort(settings: &Settings, emit: &mut Emit) -> Option<String> {
 /// What is none of its tools is left out: one such name is enough for Droid 0.225.2 to end before it starts.
 pub(crate) fn tools(settings: &Settings) -> Vec<String> {
     let mut tools: Vec<String> = Vec::new();
-    for name in settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| tool::is_known(name)) {
+    for name in settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| tool::TOOLS.knows(name)) {
         if !tools.iter().any(|known| known == name) {
             tools.push(name.to_owned());
         }
@@ -78,7 +78,7 @@ pub(crate) fn tools(settings: &Settings) -> Vec<String> {
 /// # Errors
 /// None of them is one: that is no leave to use them all.
 pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Failure> {
-    let unknown: Vec<&str> = settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| !tool::is_known(name)).collect();
+    let unknown: Vec<&str> = settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| !tool::TOOLS.knows(name)).collect();
     if unknown.is_empty() {
         return Ok(());
     }

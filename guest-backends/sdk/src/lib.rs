@@ -13,12 +13,14 @@ mod actions_json;
 pub mod dialogue;
 mod either;
 mod emit;
+mod end;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod fixture;
 mod grants;
 #[cfg(not(target_arch = "wasm32"))]
 mod inputs_json;
 pub mod json;
+pub mod live;
 pub mod one_shot;
 #[cfg(not(target_arch = "wasm32"))]
 mod outline;
@@ -28,20 +30,21 @@ pub mod storm;
 pub mod text;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod throughput;
+pub mod tool;
 
 #[allow(missing_docs)] // documented where it is defined: wit/types.wit
 #[doc(hidden)]
 pub mod bindings {
     #[cfg(target_arch = "wasm32")]
     wit_bindgen::generate!({
-        path: "../../wit",
+        path: "../wit",
         world: "agent-backend",
         pub_export_macro: true,
         additional_derives: [PartialEq],
     });
     #[cfg(not(target_arch = "wasm32"))]
     wit_bindgen::generate!({
-        path: "../../wit",
+        path: "../wit",
         world: "agent-backend",
         additional_derives: [PartialEq, serde::Serialize, serde::Deserialize],
     });
@@ -49,6 +52,7 @@ pub mod bindings {
 
 pub use either::Either;
 pub use emit::Emit;
+pub use end::{TurnResult, failure, last_words, tokens, without_result};
 pub use grants::Grants;
 #[cfg(not(target_arch = "wasm32"))]
 pub use outline::outline;

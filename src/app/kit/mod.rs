@@ -16,6 +16,7 @@ mod paper;
 mod record;
 mod replay;
 pub(super) mod rollback;
+mod templates;
 mod test;
 
 use crate::cli::BackendCommand;

@@ -158,14 +158,14 @@ fn together(tools: Vec<ToolStart>) -> ToolStart {
     let inputs = tools.iter().map(|tool| tool.input.as_str()).collect::<Vec<_>>().join(",");
     let targets = tools.iter().filter_map(|tool| tool.target.as_deref()).collect::<Vec<_>>().join("\n");
     let several = tools.len() > 1;
-    let first = tools.into_iter().next().unwrap_or_else(|| tool::start("", "", &Json::Null));
+    let first = tools.into_iter().next().unwrap_or_else(|| tool::TOOLS.start("", "", &Json::Null));
     if several { ToolStart { input: format!("[{inputs}]"), target: Some(targets), ..first } } else { first }
 }
 
 fn about(asked: &Json) -> ToolStart {
     let used = &asked["toolUse"];
     let details = &asked["details"];
-    let mut tool = tool::start(used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
+    let mut tool = tool::TOOLS.start(used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
     // What Droid is about to do, where that is more than the tool's input.
     let target = ["fullCommand", "filePath", "target", "command"].into_iter().find_map(|key| details.text(key));
     if let Some(target) = target {

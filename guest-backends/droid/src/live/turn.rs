@@ -220,7 +220,7 @@ impl Turn {
         if known.is_some_and(|tool| tool.told || tool.ended || empty) {
             return;
         }
-        emit.tool_start(tool::start(id, name, input));
+        emit.tool_start(tool::TOOLS.start(id, name, input));
         self.tools.insert(id.to_owned(), Tool { told: !empty, ended: false, writes: tool::writes(name, input) });
         if let Some(plan) = tool::todos(name, input) {
             emit.plan(plan);
