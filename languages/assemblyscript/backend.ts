@@ -2,7 +2,7 @@
 
 import * as c from "./contract";
 import { DESCRIPTOR } from "./descriptor";
-import { Emit, failure, Gemini, Plan, Told } from "./gemini";
+import { bytes, Emit, failure, Gemini, Plan, Told } from "./gemini";
 
 const PROC: u32 = 1;
 const LINGER: u32 = 1;
@@ -117,7 +117,7 @@ class Link {
   }
 }
 
-/** What the end of stderr says: its last 5 lines with something in them, about 1 KiB. */
+/** What the end of stderr says: its last 5 lines with something in them, at most 1 KiB. */
 function summary(tail: string): string {
   const lines = tail.split("\n");
   const said: string[] = [];
@@ -125,7 +125,16 @@ function summary(tail: string): string {
     const line = lines[at].trim();
     if (line != "") said.push(line);
   }
-  return said.slice(-5).join("\n").slice(-1024);
+  const all = said.slice(-5).join("\n");
+  let from = all.length;
+  let size = 0;
+  while (from > 0) {
+    const step = from > 1 && (all.charCodeAt(from - 1) & 0xfc00) == 0xdc00 ? 2 : 1;
+    size += bytes(all.codePointAt(from - step));
+    if (size > 1024) break;
+    from -= step;
+  }
+  return all.substring(from);
 }
 
 const link = new Link();

@@ -351,10 +351,16 @@ function todo(told: Json): c.PlanEntry {
   return new c.PlanEntry(or(told.text("description"), ""), status);
 }
 
+function isNumber(text: string): bool {
+  for (let at = 0; at < text.length; at++) if (!"0123456789.".includes(text.charAt(at))) return false;
+  return text != "" && text != ".";
+}
+
 /** The time of day of `2026-11-21T21:02:11.350Z`. Wrong by a day at midnight, which is no pause at all. */
 function milliseconds(timestamp: string): f64 {
   const fields = timestamp.substring(11).replaceAll("Z", "").split(":");
   if (fields.length != 3) return NaN;
+  for (let at = 0; at < 3; at++) if (!isNumber(fields[at])) return NaN;
   return ((parseFloat(fields[0]) * 60 + parseFloat(fields[1])) * 60 + parseFloat(fields[2])) * 1000;
 }
 
@@ -390,13 +396,18 @@ function targetOf(given: Json, kind: string): string | null {
   return null;
 }
 
+/** Bytes of a letter in UTF-8. */
+export function bytes(code: i32): i32 {
+  return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+}
+
 /** The beginning of a text, at most so many bytes of it. */
 function head(text: string, size: i32): string {
-  let bytes = 0;
+  let used = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.codePointAt(at);
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    if (bytes > size) return text.substring(0, at);
+    used += bytes(code);
+    if (used > size) return text.substring(0, at);
     if (code >= 0x10000) at++;
   }
   return text;

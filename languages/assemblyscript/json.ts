@@ -200,7 +200,9 @@ class Reader {
       if (!this.skip(0x2b)) this.skip(0x2d);
       if (!this.digits()) return null;
     }
-    return new Json(Kind.Number, this.source.substring(from, this.at));
+    const written = this.source.substring(from, this.at);
+    // As others tell it.
+    return new Json(Kind.Number, written == "-0" ? "-0.0" : written);
   }
 
   private digits(): bool {

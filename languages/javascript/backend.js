@@ -3,7 +3,7 @@
 // A mistake of ours becomes the error of `handle`, which names the place: the host ends the turn with it and logs it.
 
 import { descriptor } from "./descriptor.js";
-import { Emit, failure, Gemini, Refused } from "./gemini.js";
+import { bytes, Emit, failure, Gemini, Refused } from "./gemini.js";
 
 const PROC = 1;
 const LINGER = 1;
@@ -126,13 +126,16 @@ function failed(why) {
   return withoutText({ tag: "failed", val: why });
 }
 
-/** What the end of stderr says: its last 5 lines with something in them, about 1 KiB. */
+/** What the end of stderr says: its last 5 lines with something in them, at most 1 KiB. */
 function summary(tail) {
   const said = tail
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "");
-  return said.slice(-5).join("\n").slice(-1024).toWellFormed();
+  const letters = [...said.slice(-5).join("\n")];
+  let from = letters.length;
+  for (let left = 1024 - bytes(letters[from - 1]); from > 0 && left >= 0; left -= bytes(letters[from - 1])) from -= 1;
+  return letters.slice(from).join("");
 }
 
 const link = new Link();

@@ -404,20 +404,26 @@ function kindOfTool(name) {
 /** A value as JSON with its keys sorted, as other backends tell it. */
 function sorted(value) {
   if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
-  if (!isObject(value)) return JSON.stringify(value);
+  // The one number that JSON.stringify does not tell as it was written.
+  if (!isObject(value)) return Object.is(value, -0) ? "-0.0" : JSON.stringify(value);
   const fields = Object.keys(value).sort();
   return `{${fields.map((name) => `${JSON.stringify(name)}:${sorted(value[name])}`).join(",")}}`;
 }
 
-/** The beginning of a text, at most so many bytes of it: QuickJS has no TextEncoder. */
+/** Bytes of a letter in UTF-8: QuickJS has no TextEncoder. */
+export function bytes(letter) {
+  const code = letter?.codePointAt(0) ?? 0;
+  return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x1_0000 ? 3 : 4;
+}
+
+/** The beginning of a text, at most so many bytes of it. */
 function head(text, size) {
   if (text.length * 3 <= size) return text;
-  let bytes = 0;
+  let used = 0;
   let end = 0;
   for (const letter of text) {
-    const code = letter.codePointAt(0) ?? 0;
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x1_0000 ? 3 : 4;
-    if (bytes > size) return text.slice(0, end);
+    used += bytes(letter);
+    if (used > size) return text.slice(0, end);
     end += letter.length;
   }
   return text;

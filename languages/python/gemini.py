@@ -372,13 +372,18 @@ def is_uuid(text: str) -> bool:
 def parse(line: str) -> Any:
     """The JSON of a line; `None` where it is none, too deep, or holds what is not text."""
     try:
-        value = json.loads(line, parse_constant=refuse)
+        value = json.loads(line, parse_constant=refuse, parse_int=whole)
         if "\\u" in line:
             # Half of a surrogate pair is a `str` in Python, but no text: the host would not get it.
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except (ValueError, RecursionError):
         return None
+
+
+def whole(digits: str) -> int | float:
+    # The one whole number that Python cannot tell as it was written.
+    return -0.0 if digits == "-0" else int(digits)
 
 
 def refuse(constant: str) -> None:

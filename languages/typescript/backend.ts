@@ -4,7 +4,7 @@
 
 import type { Action, Backend, Command, Exited, Input, Outcome, StartTurn, TurnRef } from "./contract.js";
 import { descriptor } from "./descriptor.js";
-import { Emit, failure, Gemini, Refused, type Result } from "./gemini.js";
+import { bytes, Emit, failure, Gemini, Refused, type Result } from "./gemini.js";
 
 const PROC = 1;
 const LINGER = 1;
@@ -127,13 +127,16 @@ function failed(why: ReturnType<typeof failure>): Result {
   return withoutText({ tag: "failed", val: why });
 }
 
-/** What the end of stderr says: its last 5 lines with something in them, about 1 KiB. */
+/** What the end of stderr says: its last 5 lines with something in them, at most 1 KiB. */
 function summary(tail: string): string {
   const said = tail
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "");
-  return said.slice(-5).join("\n").slice(-1024).toWellFormed();
+  const letters = [...said.slice(-5).join("\n")];
+  let from = letters.length;
+  for (let left = 1024 - bytes(letters[from - 1]); from > 0 && left >= 0; left -= bytes(letters[from - 1])) from -= 1;
+  return letters.slice(from).join("");
 }
 
 const link = new Link();
