@@ -18,7 +18,7 @@ DOC := doc --no-deps --document-private-items
 # the large ones are built once.
 AS_TESTED := --examples
 
-.PHONY: help setup guests demo test chaos check bench test-live clean
+.PHONY: help setup guests demo test chaos check fuzz bench test-live clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-10s %s\n' "$$name" "$$line"; done
@@ -44,6 +44,7 @@ chaos: guests ## kill the program again and again under load, about half an hour
 check: setup ## formatting, lints, documentation, dependencies: what CI insists on
 	cargo fmt --all --check
 	$(GUEST_CARGO) fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --target $(GUEST_TARGET) -- -D warnings
@@ -51,6 +52,10 @@ check: setup ## formatting, lints, documentation, dependencies: what CI insists 
 	$(GUEST_CARGO) $(DOC) --workspace
 	scripts/cargo-deny --log-level error check bans licenses sources
 	scripts/cargo-deny --log-level error --manifest-path guest-backends/Cargo.toml --config deny.toml check bans licenses sources
+	scripts/cargo-deny --log-level error --manifest-path fuzz/Cargo.toml --config deny.toml check bans licenses sources
+
+fuzz: setup ## fuzz whatever reads what others wrote; SECONDS= for each target (5), TARGET= for one
+	@scripts/fuzz $(or $(SECONDS),5) $(TARGET)
 
 bench: guests ## measure; figures and how to read them: docs/performance.md
 	$(GUEST_CARGO) build --release --workspace --examples

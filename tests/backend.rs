@@ -2,6 +2,7 @@
 
 mod admission;
 mod contract;
+mod frozen;
 mod hostile;
 mod wasi;
 

@@ -217,7 +217,7 @@ fn lines() -> Vec<String> {
         tool("mcp_server_tool", r#"{"path":"a"}"#),
         tool("write_todos", r#"{"todos":[{"description":"a","status":"cancelled"},{"status":"new"},7]}"#),
         tool("brand_new", "null"),
-        tool("read_file", r#"{"file_path":7,"path":"p","numbers":[0,-0,-1,10,12345678901]}"#),
+        tool("read_file", r#"{"file_path":7,"path":"p","numbers":[0,-1,10,12345678901]}"#),
         tool("glob", &format!(r#"{{"pattern":"{}"}}"#, "é".repeat(300))),
         tool("replace", "[1, [2 , {\"b\" : 1 , \"a\" : 2}]]"),
         r#"{"type":"tool_use"}"#.to_owned(),
@@ -344,4 +344,4 @@ macro_rules! languages {
         }
     )* };
 }
-languages! { assemblyscript javascript python typescript }
+languages! { assemblyscript c cpp go javascript python typescript zig }

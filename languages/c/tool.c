@@ -9,8 +9,9 @@ enum { TITLE = 160 };
 static const struct {
     const char *name, *kind;
 } KINDS[] = {
-    {"run_shell_command", "bash"},        {"list_background_processes", "bash"},
-    {"read_background_output", "bash"},   {"read_file", "file_read"},
+    {"Bash", "bash"},                     {"run_shell_command", "bash"},
+    {"list_background_processes", "bash"}, {"read_background_output", "bash"},
+    {"read_file", "file_read"},
     {"read_many_files", "file_read"},     {"write_file", "file_write"},
     {"replace", "file_edit"},             {"glob", "file_search"},
     {"list_directory", "file_search"},    {"grep_search", "content_search"},

@@ -117,7 +117,20 @@ impl fmt::Display for ActiveHours {
 /// `HH:MM` or `HH`, up to `24:00`.
 fn time(text: &str) -> Option<i64> {
     let (hours, minutes) = text.trim().split_once(':').unwrap_or((text.trim(), "0"));
-    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    let time = hours * HOUR + minutes * 60;
-    ((0..=24).contains(&hours) && (0..60).contains(&minutes) && time <= DAY).then_some(time)
+    let (hours, minutes): (u8, u8) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let time = i64::from(hours) * HOUR + i64::from(minutes) * 60;
+    (minutes < 60 && time <= DAY).then_some(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_no_clock_shows_is_refused() {
+        for bad in ["25:00-26:00", "08:60-09:00", "24:01-25:00", "08:999999999999999999-09:00", "999999999999999999-18:00", "-1:00-2:00"] {
+            assert!(bad.parse::<ActiveHours>().is_err(), "{bad}");
+        }
+        assert_eq!("8 to 24:00".parse::<ActiveHours>().expect("fine").to_string(), "08:00-24:00");
+    }
 }

@@ -6,7 +6,7 @@
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
 use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Safety, Settings, Signal, Spawn, StartTurn, Value};
-use aetheel_backend_sdk::{Emit, TurnResult};
+use aetheel_backend_sdk::{Emit, TurnResult, failure};
 
 use crate::answer::{Answer, Holds};
 use crate::plan::{self, EDITING, Fixed, READING, word};
@@ -40,7 +40,7 @@ impl Agent for Once {
         let prompt = plan::prompt(&start.parts, false);
         // Droid 0.225.2 exits 1 without a word for an empty prompt.
         if prompt.trim().is_empty() {
-            return Err(failure::failure(FailureKind::BadRequest, "the prompt is empty"));
+            return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
         }
         let settings = start.settings;
         plan::check_tools(&settings, emit)?;
@@ -54,7 +54,7 @@ impl Agent for Once {
         }
         if let Some(id) = start.native_id {
             if !plan::is_session(&id) {
-                return Err(failure::failure(FailureKind::SessionUnknown, "the session id is not one of Droid"));
+                return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Droid"));
             }
             option(if start.fork { "--fork" } else { "--session-id" }, id.clone());
             (self.resumed, self.fork) = (Some(id), start.fork);
@@ -82,7 +82,7 @@ impl Agent for Once {
         // Droid exits without a word when it cannot load a session; 0.225.2 with `FACTORY_AIRGAP_ENABLED` loads none this
         // way, known or not.
         if !self.started && self.resumed.is_some() && stderr.is_empty() {
-            return failure::failure(FailureKind::SessionUnknown, "Droid could not load the session");
+            return failure(FailureKind::SessionUnknown, "Droid could not load the session");
         }
         match self.error.take() {
             Some(error) => failure::of_model(&error),
@@ -181,7 +181,7 @@ fn offered(settings: &Settings) -> Result<Option<Vec<String>>, Failure> {
         fitting.into_iter().filter(|tool| allowed.is_empty() || allowed.iter().any(|name| name == tool)).map(str::to_owned).collect();
     if tools.is_empty() {
         let message = "none of the allowed tools may be used at this safety level without asking; allow `Read`, or raise the level";
-        return Err(failure::failure(FailureKind::Unsupported, message));
+        return Err(failure(FailureKind::Unsupported, message));
     }
     Ok(Some(tools))
 }

@@ -4,10 +4,10 @@
 //! parameters for them: what `initialize_session` is told stays with the session for good, and `load_session` takes
 //! neither (seen in 0.225.2). So the host also sees, and can refuse, the one flag that skips all questions.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Value};
+use aetheel_backend_sdk::{Emit, failure};
 
-use crate::{failure, tool};
+use crate::tool;
 
 const SYSTEM_PROMPT: &str = "system-prompt.md";
 const EFFORTS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
@@ -85,7 +85,7 @@ pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Fa
     let names = unknown.join(", ");
     if unknown.len() == settings.allowed_tools.len() {
         let message = format!("Droid has none of the allowed tools ({names}); allow some of its own, such as `Read`");
-        return Err(failure::failure(FailureKind::Unsupported, message));
+        return Err(failure(FailureKind::Unsupported, message));
     }
     emit.diagnostic(Level::Warn, format!("left out of the allowed tools, as Droid has none of that name: {names}"));
     Ok(())

@@ -174,6 +174,8 @@ fn count(state: &mut State, call: &Call, extra: &mut Vec<(&'static str, String)>
         ["channels", channel, "messages", _] if call.method == "PATCH" => ("PATCH message", *channel),
         ["channels", channel, "typing"] => ("POST typing", *channel),
         ["interactions", ..] => return None,
+        // A webhook is told apart by its id and token together (Discord's documentation, topics/rate-limits).
+        ["webhooks", _, token, ..] => ("webhooks", *token),
         [first, second, ..] => (*first, *second),
         _ => return None,
     };

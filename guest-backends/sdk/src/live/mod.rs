@@ -268,9 +268,9 @@ impl<A: Agent> Live<A> {
     /// Does what waits for the agent, as far as that can be done now.
     fn advance(&mut self, out: &mut Vec<Action>) {
         if let Some(why) = self.link.useless.take() {
-            out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
             self.link.phase = Phase::None;
             self.fail_all(&why, out);
+            out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
         }
         if std::mem::take(&mut self.link.leave) {
             self.leave(out);

@@ -107,6 +107,12 @@ impl<'a> Talk<'a> {
         self.link.proc
     }
 
+    /// The same, if there is one: asked for, or running.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        (self.link.phase != Phase::None).then_some(self.link.proc)
+    }
+
     /// Milliseconds since the link was opened.
     #[must_use]
     pub fn now(&self) -> f64 {

@@ -199,7 +199,7 @@ fn an_agent_of_no_use_is_stopped_and_fails_what_waits() {
     let mut play = Play::default();
     play.start(1, "go");
     play.spawned(1);
-    assert_eq!(play.line(1, "useless"), ["stop 1 Terminate", "done 1: too old"]);
+    assert_eq!(play.line(1, "useless"), ["done 1: too old", "stop 1 Terminate"]);
     let mut play = Play::default();
     let nowhere = StartTurn { cwd: String::new(), ..start("go") };
     assert_eq!(play.tell(Input::Command(Command::StartTurn(nowhere))), ["done 1: no place to work"]);

@@ -1,0 +1,117 @@
+//! What is fuzzed, and what must hold. Each function takes any bytes and panics when something does not.
+
+//!
+//! The modules of the host are taken from its sources one by one, under the paths they have there: the crate itself brings a
+//! compiler and a Discord client, which would take ten minutes to build for nothing.
+#![allow(dead_code, unused_imports, missing_docs)]
+
+#[path = "../../src/agent/mod.rs"]
+mod agent;
+#[path = "../../src/event.rs"]
+mod event;
+#[path = "../../src/figures.rs"]
+mod figures;
+mod guest;
+#[path = "../../src/lines.rs"]
+mod lines;
+#[path = "../../src/prompt/mod.rs"]
+mod prompt;
+#[path = "../../src/redact.rs"]
+mod redact;
+#[path = "../../src/schedule/mod.rs"]
+mod schedule;
+#[path = "../../src/split/mod.rs"]
+mod split;
+mod turn;
+#[path = "../../src/workspace/mod.rs"]
+mod workspace;
+
+use std::collections::HashMap;
+
+use agent::{Descriptor, Safety, Spawn};
+pub use guest::guest;
+use lines::{FramedLine, LineSplitter};
+use turn::plan::{ARGUMENT_LIMIT, Known, check};
+use turn::recording::read;
+
+/// However bytes are cut, the lines are the same, and none is longer than its limit.
+pub fn framing(data: &[u8]) {
+    let Some((&cut, bytes)) = data.split_first() else { return };
+    let limit = 64;
+    let read = |size: usize| {
+        let (mut splitter, mut found) = (LineSplitter::new(limit), Vec::new());
+        bytes.chunks(size.max(1)).for_each(|chunk| splitter.feed(chunk, |line| found.push(line)));
+        found.extend(splitter.finish());
+        found
+    };
+    let whole: Vec<FramedLine> = read(bytes.len());
+    assert_eq!(read(usize::from(cut)), whole);
+    // A byte that is not UTF-8 becomes three.
+    assert!(whole.iter().all(|line| line.text.len() <= 3 * limit), "a line is longer than its limit");
+}
+
+/// Events come out whole however many lines they have, and only what has data is one.
+pub fn events(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (given, held) = turn::events(text.lines());
+    assert!(given + held <= text.len(), "more data came out than went in");
+}
+
+/// No spawn makes it to a command line with anything its descriptor does not name.
+pub fn plans(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut parts = text.splitn(2, '\n');
+    let Some(Ok(spawn)) = parts.next().map(serde_json::from_str::<Spawn>) else { return };
+    let Some(Ok(descriptor)) = parts.next().map(Descriptor::parse) else { return };
+    let (files, secrets, inherited) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let known = Known { files: &files, secrets: &secrets, port: Some(4096), inherited: &inherited };
+    for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
+        let Ok(checked) = check(&spawn, &descriptor, safety, known) else { continue };
+        let program = descriptor.programs.iter().find(|program| program.name == checked.program).expect("it is declared");
+        for argument in &checked.arguments {
+            assert!(argument.len() <= ARGUMENT_LIMIT && !argument.contains('\0'), "{argument:?}");
+            let name = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
+            let declared = program.flags.iter().any(|flag| flag.safety <= safety && (flag.name == name || flag.name == *argument));
+            assert!(!argument.starts_with('-') || declared || program.words.contains(argument), "{argument:?} is not declared");
+        }
+        assert!(checked.environment.iter().all(|(name, _)| descriptor.environment.set.contains(name)));
+    }
+}
+
+/// A recording that reads is the same after it was written and read again.
+pub fn recordings(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok((header, entries)) = read(&text) else { return };
+    let mut again = serde_json::to_string(&header).expect("a header is plain data");
+    for entry in &entries {
+        again.push('\n');
+        again.push_str(&serde_json::to_string(entry).expect("an entry is plain data"));
+    }
+    assert_eq!(read(&again), Ok((header, entries)));
+}
+
+/// Every message fits, none is blank, and no word is lost.
+pub fn splitting(data: &[u8]) {
+    let Some((&size, bytes)) = data.split_first() else { return };
+    let (limit, text) = (usize::from(size) + 20, String::from_utf8_lossy(bytes));
+    let pieces = split::split(&text, limit);
+    for piece in &pieces {
+        assert!(piece.chars().count() <= limit, "a piece is longer than {limit}: {piece:?}");
+        assert!(!piece.trim().is_empty(), "a piece is blank");
+    }
+    let solid = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
+    assert!(pieces.iter().map(|piece| solid(piece)).sum::<usize>() >= solid(&text), "something is lost");
+}
+
+/// The operator's files may say anything: they are read, with warnings, in linear time.
+pub fn documents(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = workspace::Profiles::parse(&text);
+    let _ = workspace::Channels::parse(&text);
+    let _ = workspace::CronJobs::parse(&text);
+    let _ = workspace::Heartbeats::parse(&text);
+    let _ = workspace::Hooks::parse(&text);
+    let _ = workspace::Webhooks::parse(&text);
+    let (visible, memory) = prompt::extract_memory(&text);
+    assert!(visible.len() + memory.map_or(0, str::len) <= text.len());
+}

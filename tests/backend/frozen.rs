@@ -1,0 +1,181 @@
+//! The contract as it was published: its text does not change without its version, and the page people read says what it says.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wit_parser::{Docs, FunctionKind, Interface, Resolve, Type, TypeDef, TypeDefKind, TypeId};
+
+const FILES: [&str; 3] = ["backend.wit", "types.wit", "descriptor.schema.json"];
+
+fn wit() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("wit")
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The version the text says it has.
+fn version() -> String {
+    let versions = ["backend.wit", "types.wit"].map(|file| {
+        let text = text(&wit().join(file));
+        let first = text.lines().next().unwrap_or_default();
+        first.strip_prefix("package aetheel:backend@").and_then(|rest| rest.strip_suffix(';')).expect("a package line").to_owned()
+    });
+    assert_eq!(versions[0], versions[1], "both files are one package");
+    versions[0].clone()
+}
+
+#[test]
+fn the_text_changes_only_with_its_version() {
+    let version = version();
+    let frozen = wit().join("frozen").join(&version);
+    assert!(
+        frozen.is_dir(),
+        "version {version} is new: copy the contract to {} and say in wit/CHANGELOG.md what changed",
+        frozen.display()
+    );
+    for file in FILES {
+        assert!(
+            text(&frozen.join(file)) == text(&wit().join(file)),
+            "wit/{file} is not what was published as {version}: give it a new version (wit/CHANGELOG.md says which), or undo the change"
+        );
+    }
+}
+
+#[test]
+fn every_published_version_can_be_read_and_stands_in_the_changelog() {
+    let log = text(&wit().join("CHANGELOG.md"));
+    let mut versions = Vec::new();
+    for entry in fs::read_dir(wit().join("frozen")).unwrap() {
+        let folder = entry.unwrap().path();
+        let version = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        assert!(log.contains(&format!("\n## {version} ")), "wit/CHANGELOG.md has no section for {version}");
+        Resolve::default().push_dir(&folder).unwrap_or_else(|error| panic!("{version}: {error:#}"));
+        versions.push(version);
+    }
+    assert!(versions.contains(&version()), "{versions:?}");
+}
+
+#[test]
+fn the_page_of_the_contract_says_what_the_contract_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/contract.md");
+    let page = page();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    assert!(text(&path) == page, "docs/contract.md is not what the contract says; write it anew with UPDATE_GOLDEN=1");
+}
+
+const BEGINNING: &str = "# The contract, item by item
+
+Made from the text in [`wit/`](../wit/README.md) by a test that also checks it (`UPDATE_GOLDEN=1` writes it anew); how to read it is
+said there, how to write a backend in [writing-a-backend.md](writing-a-backend.md), and what conversations look like in
+[gallery.md](gallery.md). In recordings and in `--json` output every item has the name it has here; a record is an object, a variant
+an object with one key, a case without a payload and a value of an enum a string, and an option that is none is `null`.
+";
+
+fn page() -> String {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(wit()).unwrap();
+    let mut page = format!("{BEGINNING}\nVersion {}. Changes: [`wit/CHANGELOG.md`](../wit/CHANGELOG.md).\n", version());
+    let interface = |name: &str| &resolve.interfaces[resolve.packages[package].interfaces[name]];
+    functions(&mut page, &resolve, interface("backend"));
+    let types = interface("types");
+    let _ = write!(page, "\n## Words\n\n{}\n", said(&types.docs));
+    for (name, id) in &types.types {
+        item(&mut page, &resolve, name, *id);
+    }
+    page
+}
+
+fn functions(page: &mut String, resolve: &Resolve, interface: &Interface) {
+    let _ = write!(page, "\n## Exports\n\n{}\n", said(&interface.docs));
+    for (name, function) in &interface.functions {
+        assert_eq!(function.kind, FunctionKind::Freestanding);
+        let parameters: Vec<String> =
+            function.params.iter().map(|parameter| format!("{}: {}", parameter.name, shown(resolve, &parameter.ty))).collect();
+        let result = function.result.as_ref().map(|result| format!(" → {}", shown(resolve, result))).unwrap_or_default();
+        let _ = write!(page, "\n### {name}({}){result}\n\n{}\n", parameters.join(", "), said(&function.docs));
+    }
+}
+
+fn item(page: &mut String, resolve: &Resolve, name: &str, id: TypeId) {
+    let TypeDef { kind, docs, .. } = &resolve.types[id];
+    let mut table = |columns: &str, rows: Vec<[String; 3]>| {
+        let _ = write!(page, "\n### {name}\n\n");
+        if docs.contents.is_some() {
+            let _ = write!(page, "{}\n\n", said(docs));
+        }
+        let _ = writeln!(page, "| {columns} |\n|{}", "---|".repeat(columns.split('|').count()));
+        for row in rows {
+            let cells: Vec<&str> = row.iter().map(String::as_str).take(columns.split('|').count()).collect();
+            let _ = writeln!(page, "| {} |", cells.join(" | "));
+        }
+    };
+    match kind {
+        TypeDefKind::Record(record) => table(
+            "field | type | meaning",
+            record.fields.iter().map(|field| [code(&field.name), shown(resolve, &field.ty), line(&field.docs)]).collect(),
+        ),
+        TypeDefKind::Variant(variant) => table(
+            "case | with | meaning",
+            variant
+                .cases
+                .iter()
+                .map(|case| [code(&case.name), case.ty.map(|ty| shown(resolve, &ty)).unwrap_or_default(), line(&case.docs)])
+                .collect(),
+        ),
+        TypeDefKind::Enum(values) => {
+            table("value | meaning", values.cases.iter().map(|case| [code(&case.name), line(&case.docs), String::new()]).collect());
+        }
+        TypeDefKind::Type(of) => {
+            let _ = write!(page, "\n### {name}\n\n{} ({})\n", said(docs), shown(resolve, of));
+        }
+        other => panic!("{name} is of a kind this page does not know yet: {other:?}"),
+    }
+}
+
+/// A type as people write it, its name a link.
+fn shown(resolve: &Resolve, ty: &Type) -> String {
+    let Type::Id(id) = ty else {
+        return match ty {
+            Type::Bool => "bool",
+            Type::U32 => "u32",
+            Type::S32 => "s32",
+            Type::F64 => "f64",
+            Type::String => "string",
+            other => panic!("{other:?} is not for guests in every language"),
+        }
+        .to_owned();
+    };
+    let TypeDef { name, kind, .. } = &resolve.types[*id];
+    if let Some(name) = name {
+        return format!("[{name}](#{name})");
+    }
+    match kind {
+        TypeDefKind::List(of) => format!("list of {}", shown(resolve, of)),
+        TypeDefKind::Option(of) => format!("{} or none", shown(resolve, of)),
+        TypeDefKind::Tuple(of) => format!("({})", of.types.iter().map(|ty| shown(resolve, ty)).collect::<Vec<_>>().join(", ")),
+        TypeDefKind::Result(of) => match (&of.ok, &of.err) {
+            (None, Some(error)) => format!("nothing, or an error: {}", shown(resolve, error)),
+            (Some(ok), Some(error)) => format!("{}, or an error: {}", shown(resolve, ok), shown(resolve, error)),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn said(docs: &Docs) -> String {
+    docs.contents.as_deref().unwrap_or_default().trim().to_owned()
+}
+
+/// For a cell of a table.
+fn line(docs: &Docs) -> String {
+    said(docs).replace('\n', " ").replace('|', "\\|")
+}
+
+fn code(name: &str) -> String {
+    format!("`{name}`")
+}

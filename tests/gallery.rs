@@ -1,0 +1,162 @@
+//! The page of conversations, made from recordings of real agents by the shipped components.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use aetheel::agent::{Action, AgentEvent, Command, Input, Pipe};
+use aetheel::backend::{Engine, Registry, RegistryOptions};
+use aetheel::config::Limits;
+use aetheel::turn::Backends as _;
+use aetheel::turn::recording::{Entry, What};
+use aetheel::turn::replay::{Batches, replay};
+use serde_json::Value;
+
+use crate::support::built;
+use crate::support::recordings::inputs;
+
+/// Protocol, what happens, backend, recording.
+const SCENES: [(&str, &[(&str, &str, &str)]); 5] = [
+    (
+        "One process a turn, JSON lines on stdout",
+        &[
+            ("A tool is used (Gemini CLI, `gemini -o stream-json`)", "gemini", "tool-shell"),
+            ("The same with Claude Code (`claude -p --output-format stream-json`)", "claude", "tool-shell"),
+            ("The same with Codex (`codex exec --json`)", "codex", "tool-shell"),
+            ("The model's service is overloaded, then it works (Droid)", "droid", "error-429-once"),
+            ("The agent is killed in the middle (OpenCode)", "opencode", "run-sigkill-tool"),
+        ],
+    ),
+    (
+        "JSON lines both ways (Claude Code's control protocol)",
+        &[
+            ("People are asked for permission", "claude", "live/allow-once"),
+            ("A message is steered into a running turn", "claude", "live/steer"),
+        ],
+    ),
+    (
+        "JSON-RPC over stdio (Codex `app-server`, Droid)",
+        &[
+            ("A command is allowed (Codex)", "codex", "live-permission-command-accept"),
+            ("A turn is interrupted in the middle of a tool (Droid)", "droid", "live-interrupt-tool"),
+        ],
+    ),
+    ("The Agent Client Protocol", &[("Permission for once", "acp", "claude-permission-allow-once")]),
+    ("HTTP and server-sent events (`opencode serve`)", &[("Permission for once", "opencode", "permission-once")]),
+];
+
+/// Characters of a line that are shown.
+const WIDTH: usize = 150;
+/// Lines of a scene that are shown.
+const LENGTH: usize = 60;
+
+const BEGINNING: &str = "# Gallery: what agents say, and what backends make of it
+
+Recordings of real agents, told to the components in this repository by the test `gallery` (which also checks this page;
+`UPDATE_GOLDEN=1` writes it anew). `host`, `out` and `err` are what the backend is told: commands of the host and lines of the agent;
+`→` is what it wants done. Long lines are cut, what leads to nothing is counted. `aetheel backend replay` shows any recording like
+this; every item is explained in [contract.md](contract.md).
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gallery_shows_what_the_shipped_components_make_of_real_recordings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let backends = tempfile::tempdir().unwrap();
+    for name in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
+        std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm"))).unwrap();
+    }
+    let (registry, _) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), RegistryOptions::new(backends.path())).await;
+    let mut page = BEGINNING.to_owned();
+    for (protocol, scenes) in SCENES {
+        let _ = write!(page, "\n## {protocol}\n");
+        for (title, backend, recording) in scenes {
+            let told = inputs(&root.join("tests/fixtures").join(backend).join(recording));
+            let entries: Vec<Entry> = told.into_iter().map(|told| Entry { t: told.at_ms, what: What::In(told.input) }).collect();
+            let replayed = replay(&*registry.get(backend).unwrap(), &entries, Batches::Single).await.unwrap();
+            assert_eq!(replayed.failure, None, "{backend} {recording}");
+            let steps = replayed.steps.iter().map(|step| (&entries[step.entry], &step.actions));
+            let _ = write!(page, "\n### {title}\n\n`tests/fixtures/{backend}/{recording}`\n\n```text\n{}```\n", scene(steps));
+        }
+    }
+    let path = root.join("docs/gallery.md");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap() == page, "docs/gallery.md is out of date; write it anew with UPDATE_GOLDEN=1");
+}
+
+fn scene<'a>(steps: impl Iterator<Item = (&'a Entry, &'a Vec<Action>)>) -> String {
+    let mut lines = Vec::new();
+    let mut idle = 0;
+    for (entry, actions) in steps {
+        if actions.is_empty() {
+            idle += 1;
+            continue;
+        }
+        if idle > 0 {
+            lines.push(format!("       ({idle} more, of which nothing follows)"));
+            idle = 0;
+        }
+        if let What::In(input) = &entry.what {
+            lines.push(told(input));
+        }
+        lines.extend(actions.iter().map(wanted));
+    }
+    if lines.len() > LENGTH {
+        let more = lines.len() - LENGTH;
+        lines.truncate(LENGTH);
+        lines.push(format!("       ({more} more lines)"));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn told(input: &Input) -> String {
+    let (who, text) = match input {
+        Input::Line(line) => (if line.pipe == Pipe::Stdout { "out" } else { "err" }, line.text.clone()),
+        Input::Command(Command::StartTurn(start)) => ("host", format!("start-turn {}", json(&start.parts))),
+        other => ("host", named(&serde_json::to_value(other).unwrap())),
+    };
+    format!("{who:<6} {}", short(&text))
+}
+
+fn wanted(action: &Action) -> String {
+    let text = match action {
+        Action::Event(AgentEvent { kind, .. }) => named(&serde_json::to_value(kind).unwrap()),
+        other => named(&serde_json::to_value(other).unwrap()),
+    };
+    format!("  →    {}", short(&text))
+}
+
+/// A variant as its case and what it has.
+fn named(value: &Value) -> String {
+    match value {
+        Value::Object(object) if object.len() == 1 => {
+            let (case, with) = object.iter().next().expect("there is one");
+            if case == "command" { named(with) } else { format!("{case} {}", json(&bare(with))) }
+        }
+        Value::String(case) => case.clone(),
+        other => json(other),
+    }
+}
+
+/// Without keys and what is empty.
+fn bare(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let kept = object.iter().filter(|(key, value)| {
+                let empty = value.is_null() || **value == Value::Bool(false) || value.as_array().is_some_and(Vec::is_empty);
+                !empty && !matches!(key.as_str(), "session" | "turn")
+            });
+            kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap()
+}
+
+fn short(text: &str) -> String {
+    let cut: String = text.chars().take(WIDTH).collect();
+    if cut.len() < text.len() { format!("{cut}…") } else { cut }
+}
