@@ -12,7 +12,7 @@ use wasmtime::component::types::ComponentItem;
 use super::engine::Engine;
 use super::instance::{Blueprint, Instance, StartFailure};
 use super::lineup::Candidate;
-use super::sandbox::WASI;
+use super::sandbox::{self, WASI};
 use super::trial;
 use super::trust::{Distrust, Standing};
 use crate::agent::descriptor::DescriptorError;
@@ -168,10 +168,7 @@ impl Engine {
         let imports = self.check_imports(&component)?;
         let contract = self.check_contract(&component)?;
         let mut linker = self.linker().clone();
-        // Sockets: there to link, trapping when used. Everything else was defined or refused above.
-        if imports.iter().any(|import| import.starts_with("wasi:sockets/")) {
-            linker.define_unknown_imports_as_traps(&component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
-        }
+        sandbox::stub_sockets(&mut linker, &component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
         let ready = linker.instantiate_pre(&component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
         let limits = self.limits();
         let blueprint = Blueprint::new(ready, limits.guest_memory, limits.guest_call)

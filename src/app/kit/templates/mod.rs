@@ -4,8 +4,12 @@
 //! and contents, `{{name}}` is the backend's name. A new language is two lines here, and one in `tests/kit/templates.rs`, which makes and
 //! builds every project there is.
 
+mod assemblyscript;
 mod c;
+mod javascript;
+mod python;
 mod rust;
+mod typescript;
 
 use crate::cli::{Kind, Language};
 
@@ -17,6 +21,10 @@ fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
     Some(match lang {
         Language::Rust => (rust::ONE_SHOT, rust::LIVE),
         Language::C => (c::ONE_SHOT, c::LIVE),
+        Language::Python => (python::ONE_SHOT, python::LIVE),
+        Language::Javascript => (javascript::ONE_SHOT, javascript::LIVE),
+        Language::Typescript => (typescript::ONE_SHOT, typescript::LIVE),
+        Language::Assemblyscript => (assemblyscript::ONE_SHOT, assemblyscript::LIVE),
         _ => return None,
     })
 }
