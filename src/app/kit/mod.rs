@@ -5,8 +5,10 @@
 
 mod bench;
 mod bindings;
+mod changes;
 mod check;
 mod componentize;
+mod contract;
 mod inspect;
 pub(super) mod install;
 mod new;
@@ -15,6 +17,7 @@ mod paper;
 mod record;
 mod replay;
 pub(super) mod rollback;
+mod templates;
 mod test;
 
 use crate::cli::BackendCommand;

@@ -163,7 +163,7 @@ impl Notes {
         for path in places {
             // It may hold what nobody else may read.
             match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
-                Ok(file) => return Ok(Self { path, file, program: name, began: Instant::now(), redactor, lines: 0 }),
+                Ok(file) => return Ok(Self { path, file, program: name.clone(), began: Instant::now(), redactor, lines: 0 }),
                 Err(error) => refused = Unable::usage(format!("{}: {error}; name another file with --output", path.display())),
             }
         }

@@ -1,0 +1,45 @@
+#include "answer.h"
+
+// Least pause before Gemini CLI 0.61.0 asks the model again, milliseconds: it waits a second, then two, then four.
+static const double RETRY_PAUSE_MS = 900;
+// Bytes that must be alike before a piece is taken for a second beginning.
+enum { ALIKE = 8 };
+
+void answer_more(struct answer *answer, struct text text, struct actions *out) {
+    if (!text.length) return;
+    if (!answer->open) answer->parts++;
+    answer->open = true;
+    uint32_t part = answer->parts - 1;
+    if (!answer->tail.length) {
+        answer->first.length = 0;
+        buffer_add(&answer->first, text);
+    }
+    if (!answer->shown_count || answer->shown[answer->shown_count - 1] != part) {
+        answer->shown = grown(answer->shown, (answer->shown_count + 1) * sizeof *answer->shown);
+        answer->shown[answer->shown_count++] = part;
+    }
+    buffer_add(&answer->tail, text);
+    add_text(out, part, text, false);
+}
+
+void answer_again(struct answer *answer, double at_ms, struct text text, struct actions *out) {
+    double pause = at_ms - answer->at_ms;
+    answer->at_ms = at_ms;
+    // Gemini CLI 0.61.0 asks the model again when the connection breaks and tells the new answer without a word about the old
+    // one. A new answer that begins in other words cannot be told from more of the old.
+    size_t least = text.length < answer->first.length ? text.length : answer->first.length;
+    if (!answer->tail.length || pause < RETRY_PAUSE_MS || least < ALIKE || memcmp(text.at, answer->first.at, least)) return;
+    for (size_t at = 0; at < answer->shown_count; at++) add_text(out, answer->shown[at], (struct text){"", 0}, true);
+    answer_tool(answer);
+}
+
+void answer_tool(struct answer *answer) {
+    answer->open = false;
+    answer->tail.length = 0;
+    answer->shown_count = 0;
+}
+
+option_string answer_finish(struct answer *answer) {
+    string text = given(&answer->tail);
+    return (option_string){text.len > 0, text};
+}

@@ -1,0 +1,64 @@
+//! The contract this program was built with: as files, for a guest's sources, and as types, for what is made of them.
+
+use std::path::{Path, PathBuf};
+
+use wit_parser::{Resolve, SourceMap, WorldId};
+
+/// What `wit/` holds.
+pub(super) const FILES: [(&str, &str); 4] = [
+    ("README.md", include_str!("../../../wit/README.md")),
+    ("backend.wit", include_str!("../../../wit/backend.wit")),
+    ("descriptor.schema.json", include_str!("../../../wit/descriptor.schema.json")),
+    ("types.wit", include_str!("../../../wit/types.wit")),
+];
+
+/// What a component must export.
+pub(super) const EXPORT: &str = "aetheel:backend/backend@0.1.0";
+
+const WORLD: &str = "agent-backend";
+
+/// Returns the contract and its one world.
+///
+/// # Errors
+/// The contract is not WIT; tests of every build prove that it is.
+pub(super) fn resolve() -> Result<(Resolve, WorldId), String> {
+    let mut sources = SourceMap::default();
+    for (name, text) in FILES.iter().filter(|(name, _)| name.ends_with(".wit")) {
+        sources.push_str(name, *text);
+    }
+    let group = sources.parse().map_err(|(sources, error)| error.render(&sources))?;
+    let mut resolve = Resolve::default();
+    let package = resolve.push_group(group).map_err(|error| error.to_string())?;
+    let world = resolve.select_world(&[package], Some(WORLD)).map_err(|error| format!("{error:#}"))?;
+    Ok((resolve, world))
+}
+
+/// Writes `wit/` into a folder and returns the paths of the files.
+///
+/// # Errors
+/// Names the file that cannot be written.
+pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let wit = folder.join("wit");
+    FILES.iter().map(|(name, text)| file(&wit.join(name), text.as_bytes())).collect()
+}
+
+/// Writes a file, and its folder where there is none.
+///
+/// # Errors
+/// Names the file.
+pub(super) fn file(path: &Path, content: &[u8]) -> Result<PathBuf, String> {
+    let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, content));
+    written.map(|()| path.to_owned()).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_contract_a_guest_is_built_with_exports_what_the_host_looks_for() {
+        let (resolve, world) = resolve().unwrap();
+        let exports: Vec<String> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
+        assert_eq!(exports, [EXPORT]);
+    }
+}

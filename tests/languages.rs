@@ -1,0 +1,347 @@
+//! The same backend in other languages (`languages/`): the components that `make languages` builds make of every recording,
+//! of every way a turn may begin and end, and of output no agent ever printed, what the shipped one makes of it.
+
+mod scripted;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aetheel::agent::{
+    Action, Attachment, Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Query, QueryKind, Safety, SpawnFailed, StartTurn, Steer,
+    TimedInput, TurnRef,
+};
+use aetheel::backend::{Engine, Registry, RegistryOptions};
+use aetheel::config::Limits;
+use aetheel::turn::{Backend, Backends as _};
+
+use crate::support::built;
+use crate::support::recordings::{inputs, recordings};
+
+const FRESH: &str = "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The component of a language; none where its toolchain could not be had, which `make languages` has said why.
+fn component(lang: &str) -> Option<Vec<u8>> {
+    let path = root().join("target/languages").join(format!("{lang}.wasm"));
+    match std::fs::read(&path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) => {
+            let reason = std::fs::read_to_string(path.with_extension("missing")).unwrap_or_default();
+            assert!(!reason.trim().is_empty(), "{}: {error}\nhint: run `make languages`", path.display());
+            println!("{lang} was not built: {}", reason.trim());
+            None
+        }
+    }
+}
+
+/// Admits a component as the gateway does, and says what it is.
+async fn admitted(wasm: Vec<u8>) -> Arc<dyn Backend> {
+    let backends = tempfile::tempdir().unwrap();
+    std::fs::write(backends.path().join("gemini.wasm"), wasm).unwrap();
+    let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), RegistryOptions::new(backends.path())).await;
+    registry.get("gemini").unwrap_or_else(|| panic!("{reports:?}"))
+}
+
+async fn told(backend: &dyn Backend, inputs: &[TimedInput], batch: usize) -> Result<Vec<Action>, String> {
+    let mut guest = backend.open().await.map_err(|failure| failure.to_string())?;
+    let mut actions = Vec::new();
+    for inputs in inputs.chunks(batch) {
+        actions.extend(guest.handle(inputs.to_vec()).await.map_err(|failure| failure.to_string())?);
+    }
+    Ok(actions)
+}
+
+fn same(is: &[Action], expected: &[Action], what: &str) {
+    for (number, (is, expected)) in is.iter().zip(expected).enumerate() {
+        assert_eq!(is, expected, "{what}, action {}", number + 1);
+    }
+    assert_eq!(is.len(), expected.len(), "{what}");
+}
+
+/// The recordings of one-shot runs.
+fn runs() -> Vec<PathBuf> {
+    let live = |folder: &PathBuf| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("live-"));
+    let mut folders = recordings(&root().join("tests/fixtures/gemini"));
+    folders.retain(|folder| !live(folder));
+    assert!(folders.len() >= 40, "only {} recordings", folders.len());
+    folders
+}
+
+async fn same_as_recorded(lang: &str) {
+    let Some(wasm) = component(lang) else { return };
+    let backend = admitted(wasm).await;
+    for folder in runs() {
+        let golden = std::fs::read_to_string(folder.join("actions.jsonl")).unwrap();
+        let expected: Vec<Action> = golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let inputs = inputs(&folder);
+        for batch in [1, 7, inputs.len()] {
+            let what = format!("{} in batches of {batch}", folder.display());
+            same(&told(&*backend, &inputs, batch).await.unwrap_or_else(|failure| panic!("{what}: {failure}")), &expected, &what);
+        }
+    }
+}
+
+async fn same_as_shipped(lang: &str) {
+    let Some(wasm) = component(lang) else { return };
+    let (backend, shipped) = (admitted(wasm).await, admitted(built("gemini.wasm")).await);
+    for (what, inputs) in turns().into_iter().chain(garbled()) {
+        let expected = told(&*shipped, &inputs, inputs.len()).await.unwrap();
+        let is = told(&*backend, &inputs, inputs.len()).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+        same(&is, &expected, &what);
+    }
+}
+
+async fn survives(lang: &str) {
+    let Some(wasm) = component(lang) else { return };
+    let backend = admitted(wasm).await;
+    for (what, text) in hostile() {
+        let inputs = timed(vec![begin(|_| ()), out(&text), exited(Exit::Code(0), "")]);
+        let actions = told(&*backend, &inputs, 1).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+        let ends = actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count();
+        assert_eq!(ends, 1, "{what}");
+    }
+}
+
+fn timed(inputs: Vec<Input>) -> Vec<TimedInput> {
+    inputs.into_iter().enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
+}
+
+fn begin(change: impl FnOnce(&mut StartTurn)) -> Input {
+    let mut start = StartTurn { cwd: "/srv/proj".into(), fresh_id: FRESH.into(), ..StartTurn::plain("hello", Safety::Danger) };
+    change(&mut start);
+    Input::Command(Command::StartTurn(start))
+}
+
+fn out(text: &str) -> Input {
+    Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false })
+}
+
+fn err(text: &str) -> Input {
+    Input::Line(Line { proc: 1, pipe: Pipe::Stderr, text: text.to_owned(), truncated: false })
+}
+
+fn exited(how: Exit, stderr: &str) -> Input {
+    Input::Exited(Exited { proc: 1, how, stderr_tail: stderr.to_owned() })
+}
+
+/// Every way a turn may begin and end.
+fn turns() -> Vec<(String, Vec<TimedInput>)> {
+    let file = || Attachment { blob: 1, name: "a b.png".into(), media_type: "image/png".into(), size: 12, path: "/run/a b.png".into() };
+    let interrupt = || Input::Command(Command::Interrupt(TurnRef { session: 1, turn: 1 }));
+    let result = |status: &str| {
+        out(&format!(
+            r#"{{"type":"result","status":"{status}","error":{{"type":"X","message":"broken"}},"stats":{{"input":1.6,"cached":-2,"output_tokens":5e9}}}}"#
+        ))
+    };
+    let text =
+        |text: &str| out(&format!(r#"{{"type":"message","role":"assistant","timestamp":"2026-11-21T21:02:11.418Z","content":"{text}"}}"#));
+    let trace = "\nat x (y)\nYOLO mode is enabled\n";
+    let steer = Steer {
+        session: 1,
+        turn: 1,
+        message: 7,
+        parts: vec![Part::Text("more".into())],
+        delivery: aetheel::agent::DeliveryWish::Steer,
+        fresh_id: FRESH.into(),
+    };
+    let cases = vec![
+        ("edits", vec![begin(|start| start.settings.safety = Safety::Edit)]),
+        ("asks", vec![begin(|start| start.settings.safety = Safety::Default)]),
+        ("plans", vec![begin(|start| start.settings.mode = Mode::Plan)]),
+        (
+            "a model and an effort",
+            vec![begin(|start| {
+                start.settings.model = Some("gemini-2.5-flash".into());
+                start.settings.effort = Some("high".into());
+            })],
+        ),
+        ("a system prompt", vec![begin(|start| start.settings.system_prompt = Some("Mail é@b: @file".into()))]),
+        ("an empty system prompt", vec![begin(|start| start.settings.system_prompt = Some(String::new()))]),
+        ("files", vec![begin(|start| start.parts.extend([Part::Image(file()), Part::File(file()), Part::Text("x".into())]))]),
+        ("no prompt", vec![begin(|start| start.parts = vec![Part::Text(" \n\t".into())])]),
+        ("no parts", vec![begin(|start| start.parts.clear())]),
+        ("a copy", vec![begin(|start| (start.fork, start.native_id) = (true, Some(FRESH.into())))]),
+        ("somebody's session", vec![begin(|start| start.native_id = Some("latest".into()))]),
+        ("a strange fresh id", vec![begin(|start| start.fresh_id = "--yolo".into())]),
+        (
+            "another session than asked for",
+            vec![begin(|start| start.native_id = Some(FRESH.into())), out(r#"{"type":"init","session_id":"other","model":null}"#)],
+        ),
+        ("interrupted, exit code 130", vec![begin(|_| ()), interrupt(), exited(Exit::Code(130), "")]),
+        ("interrupted, then a result that failed", vec![begin(|_| ()), interrupt(), result("error"), exited(Exit::Code(1), "")]),
+        ("shut down", vec![begin(|_| ()), Input::Command(Command::Shutdown), exited(Exit::Signal(15), "")]),
+        ("a message for the turn", vec![begin(|_| ()), Input::Command(Command::Steer(steer))]),
+        ("a question", vec![begin(|_| ()), Input::Command(Command::Query(Query { query: 3, session: Some(1), kind: QueryKind::Models }))]),
+        ("a second turn", vec![begin(|_| ()), begin(|start| start.turn = 2)]),
+        ("not installed", vec![begin(|_| ()), Input::SpawnFailed(SpawnFailed { proc: 1, message: "none".into(), not_found: true })]),
+        ("refused", vec![begin(|_| ()), Input::SpawnFailed(SpawnFailed { proc: 1, message: String::new(), not_found: false })]),
+        ("does not leave", vec![begin(|_| ()), text("Hi"), result("success"), Input::Timer(1), exited(Exit::Code(0), "")]),
+        ("a timer of nobody", vec![begin(|_| ()), Input::Timer(1), Input::Timer(9)]),
+        ("two results", vec![begin(|_| ()), result("error"), text("late"), result("success"), exited(Exit::Code(0), "")]),
+        ("ends without a word", vec![begin(|_| ()), exited(Exit::Code(0), "")]),
+        ("ends with words", vec![begin(|_| ()), exited(Exit::Code(0), "one\r\n\n two\n")]),
+        ("killed", vec![begin(|_| ()), exited(Exit::Signal(9), &"é".repeat(700))]),
+        ("killed, as shells tell it", vec![begin(|_| ()), exited(Exit::Code(137), "a\nb\nc\nd\ne\nf\ng")]),
+        ("nobody knows how it ended", vec![begin(|_| ()), exited(Exit::Unknown, "why")]),
+        ("fails without a word", vec![begin(|_| ()), exited(Exit::Code(7), trace)]),
+        ("is not signed in", vec![begin(|_| ()), exited(Exit::Code(41), &format!("{trace}Invalid auth method selected."))]),
+        ("knows no such session", vec![begin(|_| ()), exited(Exit::Code(42), "Invalid session identifier \"0000\".")]),
+        ("does not trust", vec![begin(|_| ()), exited(Exit::Code(55), "Gemini CLI is not running in a trusted directory.")]),
+        ("was told nothing", vec![begin(|_| ()), exited(Exit::Code(42), "No input provided via stdin")]),
+        ("tries again", vec![begin(|_| ()), err("Attempt 1 failed with status 503. Retrying with backoff..."), err("Attempt 2 passed")]),
+        (
+            "somebody else's output",
+            vec![begin(|_| ()), Input::Line(Line { proc: 2, pipe: Pipe::Stdout, text: "x".into(), truncated: false })],
+        ),
+        ("before the turn", vec![out("x"), exited(Exit::Code(0), ""), Input::Timer(1)]),
+    ];
+    let named = |(what, mut inputs): (&str, Vec<Input>)| {
+        inputs.push(exited(Exit::Code(0), ""));
+        (what.to_owned(), timed(inputs))
+    };
+    cases.into_iter().map(named).chain(lines().into_iter().map(|text| (text.clone(), timed(vec![begin(|_| ()), out(&text)])))).collect()
+}
+
+/// Lines that Gemini CLI might print one day.
+fn lines() -> Vec<String> {
+    let said = |message: &str| format!(r#"{{"type":"result","status":"error","error":{{"message":{}}}}}"#, serde_json::json!(message));
+    let tool =
+        |name: &str, parameters: &str| format!(r#"{{"type":"tool_use","tool_name":"{name}","tool_id":"t1","parameters":{parameters}}}"#);
+    let mut lines = vec![
+        tool("run_shell_command", r#"{"z":1,"command":"ls -la\n\tsecond","a":{"y":[],"x":{}},"a":{"k":"1","j":null,"k":true}}"#),
+        tool("run_shell_command", r#"{"command":"ls","description":"List \"all\" \u00e9\ud83d\ude00 \u0001\u007f/\/"}"#),
+        tool("web_fetch", r#"{"prompt":"read https://x"}"#),
+        tool("mcp_server_tool", r#"{"path":"a"}"#),
+        tool("write_todos", r#"{"todos":[{"description":"a","status":"cancelled"},{"status":"new"},7]}"#),
+        tool("brand_new", "null"),
+        tool("read_file", r#"{"file_path":7,"path":"p","numbers":[0,-1,10,12345678901]}"#),
+        tool("glob", &format!(r#"{{"pattern":"{}"}}"#, "é".repeat(300))),
+        tool("replace", "[1, [2 , {\"b\" : 1 , \"a\" : 2}]]"),
+        r#"{"type":"tool_use"}"#.to_owned(),
+        r#"{"type":"tool_result","tool_id":"t","status":"new","output":7,"error":{"message":"m"}}"#.to_owned(),
+        r#"{"type":"error","severity":"warning","message":"Loop \"detected\""}"#.to_owned(),
+        r#"{"type":"init"}"#.to_owned(),
+        r#"{"type":"message","role":"system","content":"x"}"#.to_owned(),
+        r#"{"type":"message"}"#.to_owned(),
+        r#"{"type":7}"#.to_owned(),
+        r#"{"t\u0079pe":"thou\u0067ht"}"#.to_owned(),
+        r#"{"type":"a","type":"b"}"#.to_owned(),
+        "[1]".to_owned(),
+        "\"text\"".to_owned(),
+        "{\"type\":\"x\"} {}".to_owned(),
+        "{'type':'x'}".to_owned(),
+        "{\"type\":\"x\",}".to_owned(),
+        "{\"type\":01}".to_owned(),
+        "{\"type\":NaN}".to_owned(),
+        "{\"type\":\"\\ud800\"}".to_owned(),
+        "{\"type\":\"tab\there\"}".to_owned(),
+        format!("  Loading … {}", "é".repeat(2000)),
+    ];
+    lines.extend(
+        [
+            r#"[API Error: {"error":{"code":400,"message":"bad"}}]"#,
+            "[API Error: slow down]\nPlease wait. To increase your limits, see /auth",
+            "[API Error: no end",
+            r#"unexpected status 403 {"message":"no \"key\""}"#,
+            "The prompt is too long: 400 tokens",
+            "Rate Limit of the 5th kind",
+            "one two three four five six 429",
+            "{not json}",
+            "",
+        ]
+        .map(said),
+    );
+    lines
+}
+
+/// Recorded output, each line cut, doubled, dropped or with a byte changed; the same on every run.
+fn garbled() -> Vec<(String, Vec<TimedInput>)> {
+    let mut seed = 7_u64;
+    let mut dice = move |sides: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % sides
+    };
+    let mut cases = Vec::new();
+    for folder in runs() {
+        let mut told = Vec::new();
+        for timed in inputs(&folder) {
+            let Input::Line(line) = timed.input else {
+                told.push(timed);
+                continue;
+            };
+            let text = line.text.as_str();
+            let mut at = dice(text.len() + 1);
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            let texts = match dice(6) {
+                0 => vec![text[..at].to_owned()],
+                1 => vec![text[at..].to_owned()],
+                2 => vec![text.to_owned(), text.to_owned()],
+                3 => Vec::new(),
+                4 => vec![format!("{}{}{}", &text[..at], ["\"", "{", "]", ",", "\\", "\0"][dice(6)], &text[at..])],
+                _ => vec![text.to_owned()],
+            };
+            let line = |text| TimedInput { at_ms: timed.at_ms, input: Input::Line(Line { text, ..line.clone() }) };
+            told.extend(texts.into_iter().map(line));
+        }
+        cases.push((format!("{}, garbled", folder.display()), told));
+    }
+    cases
+}
+
+/// What only somebody who wants to break a parser prints.
+fn hostile() -> Vec<(&'static str, String)> {
+    let tool = |parameters: &str| format!(r#"{{"type":"tool_use","tool_name":"write_todos","tool_id":"t","parameters":{parameters}}}"#);
+    vec![
+        ("opened for ever", "[".repeat(1 << 20)),
+        ("objects opened for ever", r#"{"type":"#.repeat(1 << 17)),
+        ("deep, and closed again", tool(&format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)))),
+        ("as deep as can be read", tool(&format!("{}{}", "[".repeat(125), "]".repeat(125)))),
+        ("a hundred thousand elements", tool(&format!("[{}0]", "0,".repeat(1 << 17)))),
+        ("many fields", tool(&format!("{{{}\"z\":0}}", r#""k":0,"#.repeat(1 << 16)))),
+        ("many steps of a plan", tool(&format!(r#"{{"todos":[{}{{}}]}}"#, "{},".repeat(9000)))),
+        ("a long string", tool(&format!(r#""{}""#, "x".repeat(1 << 20)))),
+        ("a string of escapes", tool(&format!(r#"{{"path":"{}"}}"#, r"\u0000\n".repeat(1 << 16)))),
+        (
+            "a huge number",
+            format!(
+                r#"{{"type":"result","status":"success","stats":{{"input":{},"cached":1e99999999999,"output_tokens":-1e-9999}}}}"#,
+                "9".repeat(100_000)
+            ),
+        ),
+        ("nothing but NUL", "\0".repeat(4096)),
+        ("NUL within", "{\"type\":\"a\0b\"}".to_owned()),
+        ("NUL escaped", r#"{"type":"init\u0000","session_id":"\u0000"}"#.to_owned()),
+        ("an escape cut off", r#"{"type":"\u00"#.to_owned()),
+        ("half a character", r#"{"type":"\ud83d"}"#.to_owned()),
+        ("a strange time", r#"{"type":"message","role":"assistant","timestamp":"::::::::::::::::::9e9:-1:NaN","content":"x"}"#.to_owned()),
+        ("a short time", r#"{"type":"message","role":"assistant","timestamp":"é","content":"x"}"#.to_owned()),
+        ("blanks", " ".repeat(1 << 20)),
+    ]
+}
+
+macro_rules! languages {
+    ($($lang:ident)*) => { $(
+        mod $lang {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn makes_of_every_recording_what_was_recorded() {
+                super::same_as_recorded(stringify!($lang)).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn begins_and_ends_turns_and_reads_garbled_output_as_the_shipped_backend_does() {
+                super::same_as_shipped(stringify!($lang)).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn survives_output_that_no_agent_prints() {
+                super::survives(stringify!($lang)).await;
+            }
+        }
+    )* };
+}
+languages! { assemblyscript c cpp go javascript python typescript zig }
