@@ -12,7 +12,6 @@ mod gateway;
 mod guests;
 mod languages;
 mod kit;
-mod languages;
 mod links;
 mod live;
 mod load;
