@@ -10,7 +10,6 @@ mod dispatch;
 mod gallery;
 mod gateway;
 mod guests;
-mod languages;
 mod kit;
 mod links;
 mod live;

@@ -6,6 +6,7 @@ mod hostile;
 mod own_recordings;
 mod recording;
 mod shipped;
+mod templates;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -330,7 +330,7 @@ static bool same_key(const struct field *a, const struct field *b) {
     return a->key.length == b->key.length && !memcmp(a->key.at, b->key.at, a->key.length);
 }
 
-static void write_string(struct text text, struct buffer *out) {
+void json_quote(struct text text, struct buffer *out) {
     static const char digits[] = "0123456789abcdef";
     buffer_add(out, TEXT("\""));
     size_t written = 0;
@@ -370,7 +370,7 @@ static void write_object(json value, struct buffer *out) {
     for (size_t at = 0; at < count; at++) {
         if (at + 1 < count && same_key(&fields[at], &fields[at + 1])) continue;
         buffer_add(out, text_of(before));
-        write_string(fields[at].key, out);
+        json_quote(fields[at].key, out);
         buffer_add(out, TEXT(":"));
         json_write(fields[at].value, out);
         before = ",";
@@ -396,7 +396,7 @@ void json_write(json value, struct buffer *out) {
         }
         buffer_add(out, TEXT("]"));
     } else if (json_string(value, &string)) {
-        write_string(buffer_text(&string), out);
+        json_quote(buffer_text(&string), out);
     } else {
         buffer_add(out, value);
     }

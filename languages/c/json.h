@@ -34,3 +34,5 @@ bool json_count(json value, uint32_t *count);
 
 // Writes a value without blanks and with sorted keys, so that what means the same looks the same.
 void json_write(json value, struct buffer *out);
+// Writes text as a JSON string.
+void json_quote(struct text text, struct buffer *out);

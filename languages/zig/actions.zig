@@ -21,18 +21,20 @@ pub fn borrowed(string: String) []const u8 {
 }
 
 pub fn copied(text: []const u8) Error!String {
-    if (text.len == 0) return .{};
-    const bytes = try gpa.dupe(u8, text);
-    return .{ .ptr = bytes.ptr, .len = bytes.len };
+    return given(String, try gpa.dupe(u8, text));
 }
 
 pub fn copiedOption(text: ?[]const u8) Error!OptionString {
     return if (text) |some| .{ .is_some = true, .val = try copied(some) } else .{};
 }
 
+/// One of the bindings' lists. Memory of no bytes has no address in Zig, and the host looks at that of an empty list too.
+pub fn given(comptime List: type, elements: anytype) List {
+    return if (elements.len > 0) .{ .ptr = elements.ptr, .len = elements.len } else .{};
+}
+
 pub fn printed(comptime format: []const u8, values: anytype) Error!String {
-    const bytes = try std.fmt.allocPrint(gpa, format, values);
-    return .{ .ptr = bytes.ptr, .len = bytes.len };
+    return given(String, try std.fmt.allocPrint(gpa, format, values));
 }
 
 pub fn failed(kind: c_int, message: []const u8) Error!Failure {

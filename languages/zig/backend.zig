@@ -185,7 +185,7 @@ export fn exports_aetheel_backend_backend_handle(
         };
     }
     // The bindings free by the pointer: that the list has more room does not matter.
-    ret.* = .{ .ptr = out.list.items.ptr, .len = out.list.items.len };
+    ret.* = actions.given(c.exports_aetheel_backend_backend_list_action_t, out.list.items);
     return true;
 }
 

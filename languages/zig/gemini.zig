@@ -85,9 +85,9 @@ pub const Gemini = struct {
         const spawn: c.aetheel_backend_types_spawn_t = .{
             .proc = proc,
             .program = try actions.copied("gemini"),
-            .arguments = .{ .ptr = arguments.ptr, .len = arguments.len },
-            .environment = .{ .ptr = variables.ptr, .len = variables.len },
-            .stdin_ = .{ .ptr = chunks.ptr, .len = chunks.len },
+            .arguments = actions.given(c.aetheel_backend_types_list_value_t, arguments),
+            .environment = actions.given(c.aetheel_backend_types_list_variable_t, variables),
+            .stdin_ = actions.given(c.aetheel_backend_types_list_chunk_t, chunks),
             .session = .{ .is_some = true, .val = start.session },
             .turn = .{ .is_some = true, .val = start.turn },
         };

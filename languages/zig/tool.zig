@@ -89,7 +89,7 @@ fn plan(todos: []const json.Value, out: *actions.Actions) actions.Error!void {
         else
             c.AETHEEL_BACKEND_TYPES_PLAN_STATUS_PENDING),
     };
-    (try out.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_PLAN)).val.plan = .{ .ptr = entries.ptr, .len = entries.len };
+    (try out.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_PLAN)).val.plan = actions.given(c.aetheel_backend_types_list_plan_entry_t, entries);
 }
 
 /// Reports its end from a `tool_result` line.

@@ -164,6 +164,15 @@ pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Script> {
     scripts
 }
 
+/// A first prompt, and everything there is of garbage for an answer.
+pub(super) fn of_nothing(descriptor: &Descriptor) -> Vec<Tell> {
+    let start = StartTurn { one_shot: one_shot(descriptor), ..StartTurn::plain(PROMPT, Safety::Default) };
+    let exited = Exited { proc: 1, how: Exit::Code(1), stderr_tail: "no".into() };
+    let begun = [Input::Command(Command::StartTurn(start)), Input::Spawned(Spawned { proc: 1, agent_version: None })];
+    let garbage = GARBAGE.iter().map(|(_, text)| said(1, text));
+    begun.into_iter().chain(garbage).chain([Input::Exited(exited)]).map(Tell::own).collect()
+}
+
 /// The longest text of a recording's line, made as long as lines get.
 pub(super) fn swollen(base: &[Tell], descriptor: &Descriptor) -> Option<Script> {
     let longest = descriptor.line_limit.map_or(LINE, |limit| LINE.min(limit as usize));

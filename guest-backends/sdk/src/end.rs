@@ -40,6 +40,25 @@ pub fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
     Failure { kind, message: message.into(), retry_after_ms: None }
 }
 
+/// The kind an agent calls by the contract's own name for it, as `rate-limited`; `other` for all else.
+#[must_use]
+pub fn failure_kind(word: &str) -> FailureKind {
+    match word {
+        "not-found" => FailureKind::NotFound,
+        "authentication" => FailureKind::Authentication,
+        "rate-limited" => FailureKind::RateLimited,
+        "overloaded" => FailureKind::Overloaded,
+        "bad-request" => FailureKind::BadRequest,
+        "model-not-found" => FailureKind::ModelNotFound,
+        "context-full" => FailureKind::ContextFull,
+        "session-unknown" => FailureKind::SessionUnknown,
+        "timed-out" => FailureKind::TimedOut,
+        "refused" => FailureKind::Refused,
+        "unsupported" => FailureKind::Unsupported,
+        _ => FailureKind::Other,
+    }
+}
+
 /// Tokens of which nothing else is told.
 #[must_use]
 pub fn tokens(input: u32, output: u32) -> Usage {

@@ -133,6 +133,12 @@ impl<'a> Value<'a> {
         self.get(key)?.as_str()
     }
 
+    /// Returns the text of a field as a string of its own; empty where there is none.
+    #[must_use]
+    pub fn string(&self, key: &str) -> String {
+        self.text(key).unwrap_or_default().to_owned()
+    }
+
     /// Returns a field that is true.
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::json::Value;
 use crate::text::one_line;
-use crate::wit::ToolStart;
+use crate::wit::{ToolEnd, ToolStart, ToolStatus};
 
 /// Bytes of a tool's title.
 pub const TITLE_BYTES: usize = 160;
@@ -95,6 +95,13 @@ impl Tools {
             assert!(names.iter().all(|name| self.kind(name) == *kind), "{kind}: a name stands under two kinds");
         }
     }
+}
+
+/// The end of a use: whether it did what it was to do, and its output, where that was not told before.
+#[must_use]
+pub fn end(id: impl Into<String>, ok: bool, output: Option<String>) -> ToolEnd {
+    let status = if ok { ToolStatus::Ok } else { ToolStatus::Failed };
+    ToolEnd { id: id.into(), status, output, exit_code: None, diffs: Vec::new() }
 }
 
 /// Returns what a use is about: the first of these fields that has a text, or a list of texts.

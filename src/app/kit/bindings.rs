@@ -47,7 +47,10 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
         }
         Language::Assemblyscript => {
             let (resolve, _) = contract::resolve()?;
-            return assemblyscript::files(&resolve)?.iter().map(|(name, content)| contract::file(&out.join(name), content.as_bytes())).collect();
+            return assemblyscript::files(&resolve)?
+                .iter()
+                .map(|(name, content)| contract::file(&out.join(name), content.as_bytes()))
+                .collect();
         }
     };
     let files = generate(generator)?;
@@ -92,7 +95,9 @@ const fn next(lang: Language) -> &'static str {
             "next: `componentize-py -d wit -w agent-backend bindings .` for types, `componentize-py -d wit -w agent-backend componentize app -o X.wasm` \
              for the component"
         }
-        Language::Javascript => "next: `componentize-qjs --wit wit -n agent-backend --sync --js backend.js -o X.wasm`; contract.d.ts is for the editor",
+        Language::Javascript => {
+            "next: `componentize-qjs --wit wit -n agent-backend --sync --js backend.js -o X.wasm`; contract.d.ts is for the editor"
+        }
         Language::Typescript => {
             "next: export `backend: Backend` (contract.d.ts) from backend.ts, compile with `tsc`, then `componentize-qjs --wit wit -n agent-backend \
              --sync --js backend.js -o X.wasm`"

@@ -155,9 +155,9 @@ impl Notes {
     fn begin(output: Option<PathBuf>, program: &str, redactor: Redactor) -> Result<Self, Unable> {
         let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let numbered = |number: u32| if number == 1 { format!("{name}.jsonl") } else { format!("{name}-{number}.jsonl") };
-        let places: Box<dyn Iterator<Item = PathBuf>> = match output {
-            Some(path) => Box::new(std::iter::once(path)),
-            None => Box::new((1..1_000).map(|number| PathBuf::from(numbered(number)))),
+        let places = match output {
+            Some(path) => vec![path],
+            None => (1..1_000).map(|number| PathBuf::from(numbered(number))).collect(),
         };
         let mut refused = Unable::usage("there is no place for the recording");
         for path in places {

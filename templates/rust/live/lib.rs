@@ -3,8 +3,8 @@
 //! The SDK (`sdk/`) sees to the life of the process and of the turns; here is what this agent is told and what it says.
 
 use aetheel_backend_sdk::live::{Agent, Live, Step, Talk, spawn};
-use aetheel_backend_sdk::tool::Tools;
-use aetheel_backend_sdk::wit::{Failure, FailureKind, Line, Outcome, Spawn, StartTurn, ToolEnd, ToolStatus, TurnRef, Value};
+use aetheel_backend_sdk::tool::{self, Tools};
+use aetheel_backend_sdk::wit::{Failure, FailureKind, Line, Outcome, Spawn, StartTurn, TurnRef, Value};
 use aetheel_backend_sdk::{TurnResult, failure, text, tokens};
 use serde_json::json;
 
@@ -58,13 +58,7 @@ impl Agent for Chat {
             "session" => emit.session_ready(text("id"), None),
             "text" => emit.text(0, text("text")),
             "tool" => emit.tool_start(TOOLS.start(text("id"), text("name"), &said["input"])),
-            "tool-result" => emit.tool_end(ToolEnd {
-                id: text("id").to_owned(),
-                status: if said.is_true("ok") { ToolStatus::Ok } else { ToolStatus::Failed },
-                output: said.text("output").map(str::to_owned),
-                exit_code: None,
-                diffs: Vec::new(),
-            }),
+            "tool-result" => emit.tool_end(tool::end(text("id"), said.is_true("ok"), said.text("output").map(str::to_owned))),
             "done" => {
                 let count = |key| said["usage"].count(key);
                 let usage = count("input").map(|input| tokens(input, count("output").unwrap_or_default()));

@@ -3,8 +3,8 @@
 //! The SDK (`sdk/`) sees to the life of the turn; here is what this agent is told and what it says.
 
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, prompt, spawn};
-use aetheel_backend_sdk::tool::Tools;
-use aetheel_backend_sdk::wit::{Failure, FailureKind, Line, Spawn, StartTurn, ToolEnd, ToolStatus, Value};
+use aetheel_backend_sdk::tool::{self, Tools};
+use aetheel_backend_sdk::wit::{Failure, FailureKind, Line, Spawn, StartTurn, Value};
 use aetheel_backend_sdk::{Emit, TurnResult, tokens};
 
 /// The agent, as it speaks in one turn.
@@ -42,13 +42,7 @@ impl Agent for Once {
             "session" => emit.session_ready(text("id"), None),
             "text" => emit.text(0, text("text")),
             "tool" => emit.tool_start(TOOLS.start(text("id"), text("name"), &said["input"])),
-            "tool-result" => emit.tool_end(ToolEnd {
-                id: text("id").to_owned(),
-                status: if said.is_true("ok") { ToolStatus::Ok } else { ToolStatus::Failed },
-                output: said.text("output").map(str::to_owned),
-                exit_code: None,
-                diffs: Vec::new(),
-            }),
+            "tool-result" => emit.tool_end(tool::end(text("id"), said.is_true("ok"), said.text("output").map(str::to_owned))),
             "done" => {
                 let count = |key| said["usage"].count(key);
                 return Some(TurnResult::completed(count("input").map(|input| tokens(input, count("output").unwrap_or_default()))));

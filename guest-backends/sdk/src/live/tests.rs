@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixture::start;
-use crate::wit::{Exit, Pipe, Query, QueryKind, Spawned};
+use crate::wit::{Chunk, Exit, Line, Pipe, Query, QueryKind, Spawned};
 
 /// Speaks in lines: `hello` greets, `.` ends the turn, `!` stops it; everything else is text. Prompts that begin with `~` want a process of their
 /// own.

@@ -30,8 +30,7 @@ fn types(resolve: &Resolve) -> Result<String, String> {
     let mut sizes = SizeAlign::default();
     sizes.fill(resolve).map_err(|error| format!("cannot lay out the contract: {error:#}"))?;
     let packaged = resolve.interfaces.iter().map(|(_, interface)| interface).filter(|interface| interface.functions.is_empty());
-    let types: Vec<(&String, TypeId)> =
-        packaged.flat_map(|interface| interface.types.iter().map(|(name, id)| (name, *id))).collect();
+    let types: Vec<(&String, TypeId)> = packaged.flat_map(|interface| interface.types.iter().map(|(name, id)| (name, *id))).collect();
     let root = |wanted: &str| types.iter().find(|(name, _)| *name == wanted).map(|(_, id)| Type::Id(*id));
     let mut maker = Maker { resolve, sizes, lifted: BTreeSet::new(), lowered: BTreeSet::new() };
     if let (Some(given), Some(wanted)) = (root("timed-input"), root("action")) {
@@ -233,7 +232,9 @@ impl Maker<'_> {
                 TypeDefKind::Option(of) => {
                     let inner = if self.number(of) { "some.value" } else { "some" };
                     let inner = self.lower(of, &format!("{at} + {}", self.sizes.align(of).align_wasm32()), inner);
-                    format!("{{\n      const some = {value};\n      store<u8>({at}, some === null ? 0 : 1);\n      if (some !== null) {{ {inner} }}\n    }}")
+                    format!(
+                        "{{\n      const some = {value};\n      store<u8>({at}, some === null ? 0 : 1);\n      if (some !== null) {{ {inner} }}\n    }}"
+                    )
                 }
                 TypeDefKind::List(of) => self.lower_list(of, at, value),
                 TypeDefKind::Tuple(tuple) => {
@@ -255,7 +256,6 @@ impl Maker<'_> {
 fn plus(at: &str, offset: usize) -> String {
     if offset == 0 { at.to_owned() } else { format!("{at} + {offset}") }
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,8 @@ pub(super) fn types(resolve: &Resolve, world: WorldId) -> String {
     out.push_str("export interface Backend {\n");
     for (name, function) in &interface.functions {
         docs(&mut out, "  ", &function.docs);
-        let params: Vec<String> = function.params.iter().map(|param| format!("{}: {}", camel(&param.name), named(resolve, &param.ty))).collect();
+        let params: Vec<String> =
+            function.params.iter().map(|param| format!("{}: {}", camel(&param.name), named(resolve, &param.ty))).collect();
         let result = function.result.as_ref().map_or_else(|| "void".to_owned(), |of| returned(resolve, of));
         let _ = writeln!(out, "  {}({}): {result};", camel(name), params.join(", "));
     }

@@ -5,6 +5,7 @@
 //! builds every project there is.
 
 mod assemblyscript;
+mod c;
 mod javascript;
 mod python;
 mod rust;
@@ -19,6 +20,7 @@ type File = (&'static str, &'static str);
 fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
     Some(match lang {
         Language::Rust => (rust::ONE_SHOT, rust::LIVE),
+        Language::C => (c::ONE_SHOT, c::LIVE),
         Language::Python => (python::ONE_SHOT, python::LIVE),
         Language::Javascript => (javascript::ONE_SHOT, javascript::LIVE),
         Language::Typescript => (typescript::ONE_SHOT, typescript::LIVE),

@@ -27,6 +27,7 @@ macro_rules! project {
             ("sdk/src/inputs_json.rs", include_str!("../../../../guest-backends/sdk/src/inputs_json.rs")),
             ("sdk/src/json.rs", include_str!("../../../../guest-backends/sdk/src/json.rs")),
             ("sdk/src/lib.rs", include_str!("../../../../guest-backends/sdk/src/lib.rs")),
+            ("sdk/src/live/agent.rs", include_str!("../../../../guest-backends/sdk/src/live/agent.rs")),
             ("sdk/src/live/asks.rs", include_str!("../../../../guest-backends/sdk/src/live/asks.rs")),
             ("sdk/src/live/mod.rs", include_str!("../../../../guest-backends/sdk/src/live/mod.rs")),
             ("sdk/src/live/talk.rs", include_str!("../../../../guest-backends/sdk/src/live/talk.rs")),

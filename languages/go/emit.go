@@ -1,0 +1,86 @@
+package export_aetheel_backend_backend
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	t "wit_component/aetheel_backend_types"
+
+	w "go.bytecodealliance.org/pkg/wit/types"
+)
+
+// sampleBytes is how much of unrecognised output is told, as the contract has it.
+const sampleBytes = 2048
+
+// emitter writes what the guest wants done; events are about its turn.
+type emitter struct {
+	turn    t.TurnRef
+	actions []t.Action
+}
+
+func (e *emitter) add(action t.Action) { e.actions = append(e.actions, action) }
+
+func (e *emitter) event(kind t.EventKind) {
+	e.add(t.MakeActionEvent(t.Event{Session: e.turn.Session, Turn: e.turn.Turn, Kind: kind}))
+}
+
+func (e *emitter) text(part uint32, text string, replace bool) {
+	e.event(t.MakeEventKindText(t.Text{Part: part, Text: text, Replace: replace}))
+}
+
+func (e *emitter) notice(text string) { e.event(t.MakeEventKindNotice(text)) }
+
+// unrecognised reports output this parser does not know: what in words without values, where it was, and the output.
+func (e *emitter) unrecognised(what, path, output string) {
+	e.event(t.MakeEventKindUnrecognised(t.Unrecognised{What: what, Path: some(path, path != ""), Sample: head(output, sampleBytes)}))
+}
+
+func (e *emitter) done(turn t.TurnRef, result turnResult) {
+	e.add(t.MakeActionTurnDone(t.TurnDone{
+		Session: turn.Session, Turn: turn.Turn, Outcome: result.outcome, Text: result.text, Usage: result.usage,
+	}))
+}
+
+// turnResult is what a turn came to.
+type turnResult struct {
+	outcome t.Outcome
+	text    w.Option[string]
+	usage   w.Option[t.Usage]
+}
+
+func ended(outcome t.Outcome) turnResult {
+	return turnResult{outcome: outcome, text: w.None[string](), usage: w.None[t.Usage]()}
+}
+
+func failure(kind t.FailureKind, message string) t.Failure {
+	return t.Failure{Kind: kind, Message: message, RetryAfterMs: w.None[uint32]()}
+}
+
+func some[T any](value T, there bool) w.Option[T] {
+	if !there {
+		return w.None[T]()
+	}
+	return w.Some(value)
+}
+
+// head returns the longest beginning of at most so many bytes that cuts no character.
+func head(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+// lines returns the trimmed lines with something in them.
+func lines(text string) []string {
+	var found []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			found = append(found, line)
+		}
+	}
+	return found
+}

@@ -1,0 +1,144 @@
+#include "agent.h"
+
+#include "json.h"
+
+#define KIND(name) AETHEEL_BACKEND_TYPES_EVENT_KIND_##name
+#define OUTCOME(name) AETHEEL_BACKEND_TYPES_OUTCOME_##name
+
+// Its tools: their names, the unified kind (see wit/types.wit), and the field of the input that says what a use is about.
+static const struct {
+    const char *name, *kind, *target;
+} TOOLS[] = {{"shell", "bash", "command"}, {"read", "file_read", "path"}, {"edit", "file_edit", "path"}};
+
+static string taken(json value) {
+    struct buffer text = {0};
+    json_string(value, &text);
+    return given(&text);
+}
+
+static void tool(json said, struct actions *out) {
+    struct buffer name = {0}, target = {0}, title = {0}, input = {0};
+    const char *kind = "other";
+    bool known = false, shortened = false;
+    json_string(json_field(said, "name"), &name);
+    for (size_t at = 0; at < sizeof TOOLS / sizeof *TOOLS; at++) {
+        if (!text_equals(buffer_text(&name), TOOLS[at].name)) continue;
+        kind = TOOLS[at].kind;
+        known = json_string(json_field(json_field(said, "input"), TOOLS[at].target), &target);
+    }
+    buffer_add(&title, text_one_line(buffer_text(&target), 160, &shortened));
+    if (shortened) buffer_add(&title, TEXT(" …"));
+    if (!title.length) buffer_add(&title, buffer_text(&name));
+    if (json_is_null(json_field(said, "input"))) {
+        buffer_add(&input, TEXT("{}"));
+    } else {
+        json_write(json_field(said, "input"), &input);
+    }
+    aetheel_backend_types_tool_start_t *start = &add_event(out, KIND(TOOL_START))->val.tool_start;
+    start->id = taken(json_field(said, "id"));
+    start->kind = copied(text_of(kind));
+    start->native_name = given(&name);
+    start->title = given(&title);
+    start->target = (option_string){known, given(&target)};
+    start->input = given(&input);
+}
+
+static void tool_result(json said, struct actions *out) {
+    struct buffer output = {0};
+    bool told = json_string(json_field(said, "output"), &output);
+    aetheel_backend_types_tool_end_t *end = &add_event(out, KIND(TOOL_END))->val.tool_end;
+    end->id = taken(json_field(said, "id"));
+    end->status = text_equals(json_field(said, "ok"), "true") ? AETHEEL_BACKEND_TYPES_TOOL_STATUS_OK : AETHEEL_BACKEND_TYPES_TOOL_STATUS_FAILED;
+    end->output = (option_string){told, given(&output)};
+}
+
+static struct result done(json said) {
+    bool stopped = text_equals(json_field(said, "stopped"), "true");
+    struct result result = {.outcome.tag = stopped ? OUTCOME(INTERRUPTED) : OUTCOME(COMPLETED)};
+    json usage = json_field(said, "usage");
+    result.usage.is_some = json_count(json_field(usage, "input"), &result.usage.val.input);
+    json_count(json_field(usage, "output"), &result.usage.val.output);
+    return result;
+}
+
+bool agent_line(const aetheel_backend_types_line_t *line, struct actions *out, struct result *result) {
+    struct text raw = text_trim((struct text){(const char *)line->text.ptr, line->text.len});
+    struct buffer text = {0};
+    json said, type;
+    if (line->pipe == AETHEEL_BACKEND_TYPES_PIPE_STDERR || !raw.length) return false;
+    if (!json_parse(raw, &said) || !json_is_object(said)) {
+        struct text what = line->truncated ? TEXT("line longer than the limit") : TEXT("line that is not a JSON object");
+        add_unrecognised(out, copied(what), "", raw);
+        return false;
+    }
+    type = json_field(said, "type");
+    if (json_is(type, "done")) {
+        *result = done(said);
+        return true;
+    }
+    if (json_is(type, "error")) {
+        json_string(json_field(said, "message"), &text);
+        *result = result_of(OUTCOME(FAILED), AETHEEL_BACKEND_TYPES_FAILURE_KIND_OTHER, buffer_text(&text));
+        buffer_clear(&text);
+        return true;
+    }
+    if (json_is(type, "session")) {
+        aetheel_backend_types_session_ready_t *ready = &add(out, AETHEEL_BACKEND_TYPES_ACTION_SESSION_READY)->val.session_ready;
+        ready->session = out->turn.session;
+        ready->native_id = taken(json_field(said, "id"));
+    } else if (json_is(type, "text")) {
+        json_string(json_field(said, "text"), &text);
+        add_text(out, 0, buffer_text(&text), false);
+    } else if (json_is(type, "tool")) {
+        tool(said, out);
+    } else if (json_is(type, "tool-result")) {
+        tool_result(said, out);
+    } else {
+        // Never dropped: it is how people learn that the agent changed.
+        struct buffer what = {0};
+        json_string(type, &text);
+        buffer_add(&what, TEXT("line type "));
+        buffer_quote(&what, buffer_text(&text));
+        add_unrecognised(out, given(&what), "type", raw);
+    }
+    buffer_clear(&text);
+    return false;
+}
+
+void agent_prompt(const aetheel_backend_types_list_part_t *parts, struct buffer *prompt) {
+    for (size_t at = 0; at < parts->len; at++) {
+        const aetheel_backend_types_part_t *part = &parts->ptr[at];
+        bool words = part->tag == AETHEEL_BACKEND_TYPES_PART_TEXT;
+        string text = words ? part->val.text : part->tag == AETHEEL_BACKEND_TYPES_PART_IMAGE ? part->val.image.path : part->val.file.path;
+        if (at) buffer_add(prompt, TEXT("\n\n"));
+        if (!words) buffer_add(prompt, TEXT("Attached file: "));
+        buffer_add(prompt, (struct text){(const char *)text.ptr, text.len});
+    }
+}
+
+struct result result_of(uint8_t outcome, failure_kind kind, struct text message) {
+    return (struct result){.outcome = {.tag = outcome, .val.failed = failed(kind, copied(message))}};
+}
+
+void add_end(struct actions *out, turn_ref turn, struct result result) {
+    aetheel_backend_types_turn_done_t *done = &add(out, AETHEEL_BACKEND_TYPES_ACTION_TURN_DONE)->val.turn_done;
+    done->session = turn.session;
+    done->turn = turn.turn;
+    done->outcome = result.outcome;
+    done->usage = result.usage;
+}
+
+aetheel_backend_types_spawn_t *add_spawn(struct actions *out, uint32_t proc, const struct text *arguments, size_t count) {
+    aetheel_backend_types_spawn_t *spawn = &add(out, AETHEEL_BACKEND_TYPES_ACTION_SPAWN)->val.spawn;
+    spawn->proc = proc;
+    spawn->program = copied(TEXT("{{name}}"));
+    spawn->arguments.ptr = grown(NULL, count * sizeof *spawn->arguments.ptr);
+    spawn->arguments.len = count;
+    for (size_t at = 0; at < count; at++) {
+        spawn->arguments.ptr[at] =
+            (aetheel_backend_types_value_t){.tag = AETHEEL_BACKEND_TYPES_VALUE_TEXT, .val.text = copied(arguments[at])};
+    }
+    spawn->session = (aetheel_backend_types_option_session_key_t){true, out->turn.session};
+    spawn->turn = (aetheel_backend_types_option_turn_key_t){true, out->turn.turn};
+    return spawn;
+}
