@@ -11,6 +11,7 @@ mod gallery;
 mod gateway;
 mod guests;
 mod kit;
+mod languages;
 mod links;
 mod live;
 mod load;

@@ -53,6 +53,8 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
         process.args(&command[1..]).current_dir(&project).env("PATH", &path);
         // Cargo's, so that nothing is built twice; without the flags of this build.
         process.env("CARGO_TARGET_DIR", root().join("target/guests")).env("CARGO_NET_OFFLINE", "true").env_remove("RUSTFLAGS");
+        // Where npm's packages are, which would be fetched otherwise.
+        process.env("BIN", path.split(':').next().unwrap());
         // What their compilers keep, likewise.
         process.env("ZIG_GLOBAL_CACHE_DIR", root().join("target/toolchains/zig-cache"));
         process.env("GOCACHE", root().join("target/toolchains/go-cache")).env("GOPROXY", "off");
@@ -76,6 +78,14 @@ templates! {
     a_new_live_backend_in_rust_builds_and_passes_its_test: "rust", "live", "", &[&["cargo", "test"]];
     a_new_one_shot_backend_in_c_builds_and_passes_its_test: "c", "one-shot", "zig", &[];
     a_new_live_backend_in_c_builds_and_passes_its_test: "c", "live", "zig", &[];
+    a_new_one_shot_backend_in_python_builds_and_passes_its_test: "python", "one-shot", "componentize-py", &[];
+    a_new_live_backend_in_python_builds_and_passes_its_test: "python", "live", "componentize-py", &[];
+    a_new_one_shot_backend_in_javascript_builds_and_passes_its_test: "javascript", "one-shot", "node", &[];
+    a_new_live_backend_in_javascript_builds_and_passes_its_test: "javascript", "live", "node", &[];
+    a_new_one_shot_backend_in_typescript_builds_and_passes_its_test: "typescript", "one-shot", "node", &[];
+    a_new_live_backend_in_typescript_builds_and_passes_its_test: "typescript", "live", "node", &[];
+    a_new_one_shot_backend_in_assemblyscript_builds_and_passes_its_test: "assemblyscript", "one-shot", "node", &[];
+    a_new_live_backend_in_assemblyscript_builds_and_passes_its_test: "assemblyscript", "live", "node", &[];
 }
 
 #[test]
