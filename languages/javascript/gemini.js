@@ -330,7 +330,7 @@ function isUuid(text) {
 /** The JSON of a line; null where it is none, too deep, or holds what is not text. */
 function parse(line) {
   try {
-    const value = depth(line) > DEEPEST ? null : JSON.parse(line);
+    const value = isDeep(line) ? null : JSON.parse(line);
     // Half of a surrogate pair is a string in JavaScript, but no text: the host would not get it.
     return /\\ud[89a-f]/i.test(line) && !wellFormed(value) ? null : value;
   } catch {
@@ -338,17 +338,32 @@ function parse(line) {
   }
 }
 
-/** How deep brackets are nested; more than it is where strings hold brackets. */
-function depth(line) {
-  const brackets = line.match(/[[\]{}]/g) ?? [];
-  if (brackets.length <= DEEPEST) return 0;
-  let open = 0;
-  let deepest = 0;
-  for (const bracket of line.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/[[\]{}]/g) ?? []) {
-    open += bracket === "[" || bracket === "{" ? 1 : -1;
-    deepest = Math.max(deepest, open);
+/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
+function isDeep(line) {
+  let brackets = 0;
+  for (const letter of "[{") {
+    for (let at = line.indexOf(letter); at >= 0 && brackets <= DEEPEST; at = line.indexOf(letter, at + 1)) brackets += 1;
   }
-  return deepest;
+  if (brackets <= DEEPEST) return false;
+  let open = 0;
+  for (let at = 0; at < line.length; at++) {
+    const letter = line[at];
+    if (letter === "[" || letter === "{") open += 1;
+    else if (letter === "]" || letter === "}") open -= 1;
+    else if (letter === '"') at = endOfText(line, at);
+    if (open > DEEPEST) return true;
+  }
+  return false;
+}
+
+/** Where the text ends that begins with the quotation mark at `from`. */
+function endOfText(line, from) {
+  for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
+    let before = at;
+    while (line[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
+  return line.length;
 }
 
 function wellFormed(value) {

@@ -56,6 +56,8 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
         process.args(&command[1..]).current_dir(&project).env("PATH", &path);
         // Cargo's, so that nothing is built twice; without the flags of this build.
         process.env("CARGO_TARGET_DIR", root().join("target/guests")).env("CARGO_NET_OFFLINE", "true").env_remove("RUSTFLAGS");
+        // Where npm's packages are, which would be fetched otherwise.
+        process.env("BIN", path.split(':').next().unwrap());
         // What their compilers keep, likewise.
         process.env("ZIG_GLOBAL_CACHE_DIR", root().join("target/toolchains/zig-cache"));
         process.env("GOCACHE", root().join("target/toolchains/go-cache")).env("GOPROXY", "off");
