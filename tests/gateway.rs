@@ -8,6 +8,7 @@ mod chaos;
 mod choosing;
 mod console;
 mod doctor;
+mod drift;
 mod failures;
 mod faults;
 mod files;

@@ -10,6 +10,7 @@ mod dispatch;
 mod gallery;
 mod gateway;
 mod guests;
+mod kit;
 mod links;
 mod live;
 mod load;

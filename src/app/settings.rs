@@ -32,6 +32,12 @@ fn is_secret(name: &str) -> bool {
         && !name.ends_with("_DIR")
 }
 
+/// What hides the values of secret variables.
+pub(super) fn secrets(variables: &HashMap<String, String>) -> Redactor {
+    let values: Vec<SecretString> = variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone().into()).collect();
+    Redactor::new(&values)
+}
+
 /// Reads the settings; variables of the environment win over those of the file, `backend` over `AGENT_BACKEND`.
 ///
 /// # Errors

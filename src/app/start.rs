@@ -273,6 +273,7 @@ impl Ground {
             journal: self.journal,
             recorder: recorder.clone(),
             redactor: self.redactor,
+            rollback: self.config.backend_rollback,
         });
         (dispatcher, Rest { recorder, following: tokio::spawn(self.roster.follow()) })
     }

@@ -12,7 +12,7 @@ use wasmtime::component::types::ComponentItem;
 use super::engine::Engine;
 use super::instance::{Blueprint, Instance, StartFailure};
 use super::sandbox::WASI;
-use super::source;
+use super::trial;
 use crate::agent::descriptor::DescriptorError;
 use crate::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
 use crate::turn::GuestFailure;
@@ -86,6 +86,9 @@ pub enum AdmissionError {
     /// It survived, but answered what cannot be.
     #[error("failed its self-test: {0}")]
     SelfTest(&'static str),
+    /// It does not make of its own recordings what it should; which, where and how.
+    #[error("fails a recording of its own: {0}")]
+    Case(String),
     /// Another file has the name already.
     #[error("claims the name `{name}`, which {} already has", owner.display())]
     NameTaken {
@@ -114,6 +117,7 @@ impl AdmissionError {
             Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
                 "fix the backend; `aetheel check` shows this without serving it"
             }
+            Self::Case(_) => "fix the backend or the recording beside it; `aetheel backend test` with both shows what differs",
             Self::NameTaken { .. } => "remove one of the two files",
         }
     }
@@ -138,8 +142,8 @@ pub struct Inspection {
 pub(super) struct Admitted {
     pub(super) descriptor: Descriptor,
     pub(super) blueprint: Blueprint,
-    contract: String,
-    imports: Vec<String>,
+    pub(super) contract: String,
+    pub(super) imports: Vec<String>,
 }
 
 impl Engine {
@@ -148,20 +152,11 @@ impl Engine {
     /// # Errors
     /// [`AdmissionError`], the reason why it could not serve.
     pub async fn inspect(&self, path: &Path) -> Result<Inspection, AdmissionError> {
-        let source = source::read(path.to_owned(), self.limits().component).await?;
-        let size = source.bytes.len() as u64;
-        let admitted = self.admit(source.bytes).await?;
-        Ok(Inspection {
-            descriptor: admitted.descriptor,
-            contract: admitted.contract,
-            imports: admitted.imports,
-            size,
-            digest: source.digest,
-        })
+        self.open(path).await.map(|(inspection, _)| inspection)
     }
 
-    /// Compiles, links and tries out a component.
-    pub(super) async fn admit(&self, bytes: Vec<u8>) -> Result<Admitted, AdmissionError> {
+    /// Compiles, links and tries out a component that was read from this file.
+    pub(super) async fn admit(&self, bytes: Vec<u8>, path: &Path) -> Result<Admitted, AdmissionError> {
         check_magic(&bytes)?;
         let component = self.compile(bytes).await?;
         let imports = self.check_imports(&component)?;
@@ -176,6 +171,7 @@ impl Engine {
         let blueprint = Blueprint::new(ready, limits.guest_memory, limits.guest_call)
             .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
         let descriptor = try_out(&blueprint).await?;
+        let (descriptor, blueprint) = trial::own_recordings(path, descriptor, blueprint).await?;
         Ok(Admitted { descriptor, blueprint, contract, imports })
     }
 

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 
 use super::breaker::Breaker;
 use super::instance::{Blueprint, Instance, StartFailure};
+use super::measure::{Gauge, Used};
 use crate::agent::{Action, Descriptor, TimedInput};
 use crate::figures::{self, Calls};
 use crate::turn::{Backend, Generation, Guest, GuestFailure};
@@ -19,14 +20,45 @@ pub struct ComponentBackend {
     blueprint: Blueprint,
     name: Arc<str>,
     label: Arc<str>,
-    breaker: Arc<Mutex<Breaker>>,
+    duty: Duty,
+}
+
+/// What becomes of what is seen of a generation's guests.
+#[derive(Clone)]
+enum Duty {
+    /// It serves: failures are told to the operator and counted.
+    Serving(Arc<Mutex<Breaker>>),
+    /// It is tried: how much it uses is measured.
+    OnTrial(Arc<Gauge>),
 }
 
 impl ComponentBackend {
     pub(super) fn new(descriptor: Descriptor, generation: Generation, blueprint: Blueprint) -> Self {
+        Self::with(descriptor, generation, blueprint, Duty::Serving(Arc::default()))
+    }
+
+    /// One that does not serve.
+    pub(super) fn on_trial(descriptor: Descriptor, digest: String, blueprint: Blueprint) -> Self {
+        Self::with(descriptor, Generation { number: 1, digest }, blueprint, Duty::OnTrial(Arc::default()))
+    }
+
+    fn with(descriptor: Descriptor, generation: Generation, blueprint: Blueprint, duty: Duty) -> Self {
         let name = descriptor.name.as_str().into();
         let label = generation.to_string().into();
-        Self { descriptor, generation, blueprint, name, label, breaker: Arc::default() }
+        Self { descriptor, generation, blueprint, name, label, duty }
+    }
+
+    pub(super) fn into_parts(self) -> (Descriptor, Blueprint) {
+        (self.descriptor, self.blueprint)
+    }
+
+    /// The most its guests have used of their limits so far; of one that serves nothing is known.
+    #[must_use]
+    pub fn used(&self) -> Used {
+        match &self.duty {
+            Duty::Serving(_) => Used::default(),
+            Duty::OnTrial(gauge) => gauge.read(),
+        }
     }
 
     /// Opens a link; [`Backend::open`] with the concrete type.
@@ -34,7 +66,10 @@ impl ComponentBackend {
     /// # Errors
     /// [`GuestFailure`] when the guest cannot be instantiated, or five failures within a minute opened the breaker.
     pub async fn open_guest(&self) -> Result<ComponentGuest, GuestFailure> {
-        let blocked = self.breaker.lock().unwrap_or_else(PoisonError::into_inner).open_for(Instant::now());
+        let blocked = match &self.duty {
+            Duty::Serving(breaker) => breaker.lock().unwrap_or_else(PoisonError::into_inner).open_for(Instant::now()),
+            Duty::OnTrial(_) => None,
+        };
         if let Some(left) = blocked {
             return Err(GuestFailure::CutOff(format!(
                 "`{}` (generation {}) failed 5 times within a minute: no new links for {} s, or until a new version is loaded",
@@ -44,9 +79,13 @@ impl ComponentBackend {
             )));
         }
         let calls = Calls::of(&self.name);
-        let log = FailureLog { name: self.name.clone(), label: self.label.clone(), breaker: self.breaker.clone() };
+        let log = FailureLog { name: self.name.clone(), label: self.label.clone(), duty: self.duty.clone() };
+        let began = Instant::now();
         match self.blueprint.start(self.name.clone(), self.label.clone()).await {
-            Ok(instance) => Ok(ComponentGuest { state: GuestState::Live(Box::new(instance)), log, calls }),
+            Ok(instance) => {
+                log.called(began, &instance);
+                Ok(ComponentGuest { state: GuestState::Live(Box::new(instance)), log, calls })
+            }
             Err(StartFailure::Guest(failure)) => Err(log.failed(failure)),
             // Admission saw the types fit; a component cannot change.
             Err(StartFailure::Types(reason)) => Err(log.failed(GuestFailure::Trapped(reason))),
@@ -130,6 +169,7 @@ impl Guest for ComponentGuest {
         let began = Instant::now();
         let outcome = instance.handle(inputs).await;
         self.calls.ended(began);
+        self.log.called(began, &instance);
         self.give_back(instance, outcome)
     }
 
@@ -150,15 +190,22 @@ impl Guest for ComponentGuest {
 struct FailureLog {
     name: Arc<str>,
     label: Arc<str>,
-    breaker: Arc<Mutex<Breaker>>,
+    duty: Duty,
 }
 
 impl FailureLog {
+    fn called(&self, began: Instant, instance: &Instance) {
+        if let Duty::OnTrial(gauge) = &self.duty {
+            gauge.called(began, instance.memory());
+        }
+    }
+
     fn failed(&self, failure: GuestFailure) -> GuestFailure {
+        let Duty::Serving(breaker) = &self.duty else { return failure };
         let (backend, generation) = (&*self.name, &*self.label);
         figures::guest_failed(backend, failure.kind());
         tracing::warn!(backend, generation, kind = failure.kind(), "{failure:?}");
-        if self.breaker.lock().unwrap_or_else(PoisonError::into_inner).fail(Instant::now()) {
+        if breaker.lock().unwrap_or_else(PoisonError::into_inner).fail(Instant::now()) {
             tracing::error!(
                 backend,
                 generation,

@@ -83,6 +83,11 @@ macro_rules! call {
 }
 
 impl Instance {
+    /// Bytes of its memories.
+    pub(super) fn memory(&self) -> usize {
+        self.store.data().memory()
+    }
+
     pub(super) async fn describe(&mut self) -> Result<String, GuestFailure> {
         let text = call!(self.call_describe())?;
         convert::text(text).map_err(too_much)

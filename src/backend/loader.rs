@@ -172,7 +172,7 @@ impl Loader {
         if let Some(name) = self.serves_already(path, &source.digest) {
             return Ok(LoadReport::Unchanged { name, path: path.to_owned() });
         }
-        let admitted = self.engine.admit(source.bytes).await?;
+        let admitted = self.engine.admit(source.bytes, path).await?;
         let name = admitted.descriptor.name.clone();
         if let Some(owner) = self.owners.get(&name)
             && owner != path

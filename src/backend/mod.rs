@@ -16,12 +16,15 @@ mod engine;
 mod instance;
 mod loader;
 mod log;
+mod measure;
 mod registry;
 mod sandbox;
 mod source;
+mod trial;
 mod watch;
 
 pub use admission::{AdmissionError, Inspection};
 pub use component::{ComponentBackend, ComponentGuest};
 pub use engine::{Engine, EngineError};
+pub use measure::Used;
 pub use registry::{LoadReport, Registry, RegistryOptions};

@@ -142,6 +142,13 @@ fn noise() -> Vec<u8> {
         .collect()
 }
 
+impl State {
+    /// Bytes of all memories together, now; they never shrink.
+    pub(super) fn memory(&self) -> usize {
+        self.bounds.memory - self.bounds.memory_left
+    }
+}
+
 /// Counts over all memories and tables of a store: wasmtime's own limiter counts each for itself.
 struct Bounds {
     memory: usize,

@@ -137,6 +137,12 @@ fn alias_of(backend: &str) -> Option<String> {
     (backend == "claude").then(|| backend.to_owned())
 }
 
+/// The folder of compiled backends, for commands that need no other setting.
+#[must_use]
+pub fn cache_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
+    Reader { variable: &variable, faults: Vec::new() }.path("CACHE_DIR")
+}
+
 impl Config {
     /// Fills in the backend that was found where [`AUTO`] was set.
     pub fn decide_backend(&mut self, name: &str) {

@@ -236,7 +236,7 @@ impl Inner {
         *known = warnings;
     }
 
-    /// The log line of a turn's end, and of what its parser did not know.
+    /// The log lines of a turn's end and of what its parser did not know, and the radar's share of it.
     pub(super) fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
@@ -246,9 +246,9 @@ impl Inner {
         }
         figures::turn_ended(backend, ending, result.took);
         for (what, count) in result.transcript.unrecognised() {
-            figures::unrecognised(backend, u64::from(*count));
-            tracing::warn!(what, count, "the agent said something this backend does not know; a newer backend may");
+            tracing::debug!(what, count, "the agent said something this backend does not know; a newer backend may");
         }
+        self.radar.ended(backend, result);
     }
 
     /// A working directory other than the usual one.

@@ -18,6 +18,7 @@ mod pages;
 mod projects;
 mod question;
 mod questions;
+mod radar;
 mod recovery;
 mod redelivery;
 mod reply;
@@ -59,6 +60,7 @@ use self::listings::Listings;
 use self::lost::Salvage;
 use self::pace::Pace;
 use self::questions::Questions;
+use self::radar::Radar;
 use self::steering::Running;
 use self::ticket::{Pumping, Ticket};
 use crate::agent::Decision;
@@ -67,7 +69,7 @@ use crate::figures::{self, Outcome};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
-use crate::turn::{Backends, Host, Launcher, Links, StopReason};
+use crate::turn::{Backends, Host, Launcher, Links, Lookout, StopReason};
 use crate::workspace::{Journal, Saving, Workspace};
 
 /// What a dispatcher works with.
@@ -92,6 +94,8 @@ pub struct Parts {
     pub recorder: Recorder,
     /// What keeps secrets out of answers.
     pub redactor: Redactor,
+    /// A backend that reads worse than the one before is rolled back.
+    pub rollback: bool,
 }
 
 /// What becomes of an event that was taken.
@@ -141,6 +145,7 @@ struct Inner {
     questions: Arc<Questions>,
     /// Replies that were lost and come back.
     salvage: Salvage,
+    radar: Arc<Radar>,
     /// The channels of threads.
     parents: Mutex<HashMap<u64, u64>>,
     tasks: TaskTracker,
@@ -162,7 +167,18 @@ impl Dispatcher {
         let pace = Pace::new(parts.choices.prompts_per_minute);
         let questions = Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
         let (unasked, said) = mpsc::unbounded_channel();
-        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked);
+        let tasks = TaskTracker::new();
+        let radar = Radar::new(
+            parts.workspace.drift_notes().clone(),
+            parts.outlet.clone(),
+            parts.backends.clone(),
+            parts.redactor.clone(),
+            parts.rollback,
+            tasks.clone(),
+        );
+        let looking = radar.clone();
+        let lookout: Lookout = Arc::new(move |sighting| looking.saw(sighting));
+        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked, lookout);
         let inner = Inner {
             parts,
             links,
@@ -174,8 +190,9 @@ impl Dispatcher {
             savings: Mutex::default(),
             questions,
             salvage: Salvage::default(),
+            radar,
             parents: Mutex::default(),
-            tasks: TaskTracker::new(),
+            tasks,
             warned: Mutex::default(),
             told: Mutex::default(),
             finished: Notify::new(),

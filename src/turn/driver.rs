@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::ending::{Ending, TurnResult};
+use super::ending::{Ending, Seen, TurnResult};
 use super::guard::Guard;
 use super::link::{Report, Request};
 use super::links::{Lease, Links, Wanted};
@@ -94,8 +94,12 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
             trouble: None,
             over: false,
             spoke: false,
+            said: false,
+            left: false,
+            asked: false,
             backend: backend.descriptor().name.clone(),
             generation: backend.generation().clone(),
+            agent_version: links.host().agent_version(&backend.descriptor().name),
             started,
             budget: started + links.host().query_timeout,
             heard: Instant::now(),
@@ -163,8 +167,16 @@ struct Driver<'a> {
     over: bool,
     /// The agent has said something.
     spoke: bool,
+    /// An agent of this turn only has said something on its stdout.
+    said: bool,
+    /// The agent has exited, and calls that a success.
+    left: bool,
+    /// People were asked something.
+    asked: bool,
     backend: String,
     generation: Generation,
+    /// As known at the start.
+    agent_version: Option<String>,
     started: Instant,
     /// When the turn has used its time up.
     budget: Instant,
@@ -195,6 +207,7 @@ impl Driver<'_> {
                 Err(reason) => tracing::debug!(%reason, "dropped a session id of the backend"),
             },
             Some(Report::Ask(ask)) => {
+                self.asked = true;
                 self.standing.get_or_insert_with(Instant::now);
                 self.asks.insert(ask.ask, Instant::now() + self.host.ask_timeout);
                 tracing::debug!(ask = ask.ask, title = ask.title.escape_debug().to_string(), "the agent asks");
@@ -206,6 +219,8 @@ impl Driver<'_> {
                 ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
             }
             Some(Report::Heard) => self.heard = Instant::now(),
+            Some(Report::Said) => self.said = true,
+            Some(Report::Left) => self.left = true,
             Some(Report::TooMuch) => self.stop_for(Cause::Output),
             Some(Report::Ignored) => {
                 if let Some(Leaving::Interrupted(_)) = self.leaving {
@@ -335,12 +350,14 @@ impl Driver<'_> {
             Cause::Output => Ending::Limit("too much output".to_owned()),
             Cause::Rounds => Ending::Limit(format!("more than {} tool uses", self.host.max_turns)),
         });
-        let ending = Ending::of(outcome, self.failure, stopped, self.trouble);
         let text = text.unwrap_or_else(|| transcript.text());
+        let usage = usage.or(transcript.usage());
+        let seen = Seen { transcript: &transcript, text: &text, asked: self.asked, usage, said: self.said, left: self.left };
+        let ending = Ending::of(outcome, self.failure, stopped, self.trouble).unless_unread(&seen);
         self.lease.ending = ending.to_string();
-        let (link, recording) = (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf());
-        let (heard, generation, usage) = (self.lease.link.heard(), self.generation, usage.or(transcript.usage()));
-        TurnResult { link, recording, generation, heard, ending, text, session, usage, transcript, took }
+        let (link, recording, heard) = (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf(), self.lease.link.heard());
+        let (generation, agent_version) = (self.generation, self.agent_version);
+        TurnResult { link, recording, generation, agent_version, heard, ending, text, session, usage, transcript, took }
     }
 }
 

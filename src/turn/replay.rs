@@ -2,11 +2,15 @@
 //!
 //! A guest has no clock and no I/O, so what was recorded is all there is to tell it. Another parser may use other keys for
 //! its processes, requests and timers; they are matched in the order in which they were first used. What it would have done
-//! otherwise (another command line, another request) cannot be known: it gets what was said to the one that was recorded.
-//! Pinned by the tests below and, over every recording of every backend, by `tests/guests.rs`.
+//! otherwise (another command line, another request) cannot be known: it gets what was said to the one that was recorded,
+//! but for what is about something it never asked for, which is withheld, as no host could say it.
+//! Pinned by the tests below and, over every recording of every backend, by `tests/kit`.
+
+mod keys;
 
 use std::collections::BTreeMap;
 
+pub(crate) use self::keys::Keys;
 use super::recording::{Entry, Header, What, read_numbered};
 use super::{Backend, Guest, GuestFailure};
 use crate::agent::{Action, Command, Input, SessionKey, SessionReady, TimedInput, TurnDone, TurnKey};
@@ -51,8 +55,26 @@ pub enum Batches {
     Single,
     /// So many a call.
     Of(usize),
+    /// 1 to 16 a call, different ones for every seed.
+    Seeded(u64),
     /// All at once.
     Whole,
+}
+
+impl Batches {
+    /// How many the next call gets.
+    fn next(&mut self) -> usize {
+        match self {
+            Self::Single => 1,
+            Self::Of(most) => (*most).max(1),
+            Self::Whole => usize::MAX,
+            Self::Seeded(seed) => {
+                // Knuth's MMIX generator; its upper bits are the good ones.
+                *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                1 + (*seed >> 60) as usize
+            }
+        }
+    }
 }
 
 /// What a guest made of a stretch of the recording.
@@ -92,6 +114,8 @@ pub struct Replayed {
     pub turns: BTreeMap<TurnKey, Told>,
     /// Where it failed (index among the entries), and how. Nothing after that was told to it.
     pub failure: Option<(usize, GuestFailure)>,
+    /// Inputs (indexes among the entries) about things it never asked for. It was not told.
+    pub withheld: Vec<usize>,
     /// The last turn of each session.
     sessions: BTreeMap<SessionKey, TurnKey>,
 }
@@ -105,79 +129,143 @@ impl Replayed {
 
 /// Tells a fresh guest of a backend what was recorded.
 ///
+/// However the inputs are batched, a turn begins with a call of its own: the host knows that the one before is over
+/// only from the guest.
+///
 /// # Errors
 /// When no guest can be opened; how a guest fails later is part of what it made of the recording.
 pub async fn replay(backend: &dyn Backend, entries: &[Entry], batches: Batches) -> Result<Replayed, GuestFailure> {
-    let mut guest = backend.open().await?;
-    let mut keys = Keys::of(entries);
-    let mut replayed = Replayed::default();
-    let most = match batches {
-        Batches::Single => 1,
-        Batches::Of(most) => most.max(1),
-        Batches::Whole => usize::MAX,
-    };
-    let mut waiting = Vec::new();
-    let mut last = 0;
-    for (at, entry) in entries.iter().enumerate() {
-        match &entry.what {
-            What::In(input) => {
-                // What comes next may name what the guest is yet to ask for: it has to ask first.
-                if waiting.len() >= most || (!waiting.is_empty() && keys.is_unknown(input)) {
-                    tell(&mut *guest, &mut waiting, last, &mut keys, &mut replayed).await;
-                }
-                waiting.push(TimedInput { at_ms: entry.t, input: keys.translate(input) });
-                last = at;
-            }
-            What::Moved { state, saved_by, .. } => {
-                tell(&mut *guest, &mut waiting, last, &mut keys, &mut replayed).await;
-                if replayed.failure.is_none() {
-                    guest = backend.open().await?;
-                    if let Err(failure) = guest.load(state, saved_by).await {
-                        replayed.failure = Some((at, failure));
-                    }
-                }
-            }
-            _ => {}
-        }
-        if replayed.failure.is_some() {
-            return Ok(replayed);
-        }
-    }
-    tell(&mut *guest, &mut waiting, last, &mut keys, &mut replayed).await;
-    Ok(replayed)
+    Teller::open(backend, entries, batches).await?.tell_all(entries).await
 }
 
-async fn tell(guest: &mut dyn Guest, waiting: &mut Vec<TimedInput>, at: usize, keys: &mut Keys, replayed: &mut Replayed) {
-    if waiting.is_empty() {
-        return;
+/// Like [`replay`] with one input a call, but before the entry with this index the guest hands its state to a fresh one.
+/// None: it cannot move.
+///
+/// # Errors
+/// When no guest can be opened, or the state is refused.
+pub async fn replay_moving(backend: &dyn Backend, entries: &[Entry], before: usize) -> Result<Option<Replayed>, GuestFailure> {
+    let mut teller = Teller::open(backend, entries, Batches::Single).await?;
+    let before = before.min(entries.len());
+    teller.tell_some(entries, 0..before).await?;
+    teller.flush().await;
+    if teller.replayed.failure.is_none() {
+        let Some(state) = teller.guest.save().await? else { return Ok(None) };
+        teller.guest = backend.open().await?;
+        teller.guest.load(&state, &backend.descriptor().version).await?;
     }
-    for told in &*waiting {
-        if let Input::Command(Command::StartTurn(start)) = &told.input {
-            replayed.sessions.insert(start.session, start.turn);
-        }
+    teller.tell_some(entries, before..entries.len()).await?;
+    teller.flush().await;
+    Ok(Some(teller.replayed))
+}
+
+/// A guest that is being told a recording.
+struct Teller<'a> {
+    backend: &'a dyn Backend,
+    guest: Box<dyn Guest>,
+    keys: Keys,
+    batches: Batches,
+    /// How many the coming call gets.
+    most: usize,
+    waiting: Vec<TimedInput>,
+    /// The entry of the last one that waits.
+    last: usize,
+    replayed: Replayed,
+}
+
+impl<'a> Teller<'a> {
+    async fn open(backend: &'a dyn Backend, entries: &[Entry], mut batches: Batches) -> Result<Self, GuestFailure> {
+        let guest = backend.open().await?;
+        let most = batches.next();
+        Ok(Self { backend, guest, keys: Keys::of(entries), batches, most, waiting: Vec::new(), last: 0, replayed: Replayed::default() })
     }
-    match guest.handle(std::mem::take(waiting)).await {
-        Ok(actions) => {
-            for action in &actions {
-                keys.note(action);
-                replayed.take(action);
+
+    async fn tell_all(mut self, entries: &[Entry]) -> Result<Replayed, GuestFailure> {
+        self.tell_some(entries, 0..entries.len()).await?;
+        self.flush().await;
+        Ok(self.replayed)
+    }
+
+    async fn tell_some(&mut self, entries: &[Entry], range: std::ops::Range<usize>) -> Result<(), GuestFailure> {
+        for at in range {
+            let entry = &entries[at];
+            match &entry.what {
+                What::In(input) => {
+                    let begins = matches!(input, Input::Command(Command::StartTurn(_)));
+                    // What comes next may name what the guest is yet to ask for: it has to ask first.
+                    if self.waiting.len() >= self.most || begins || self.keys.is_open(input) {
+                        self.flush().await;
+                    }
+                    match self.keys.translate(input) {
+                        Some(input) => {
+                            self.waiting.push(TimedInput { at_ms: entry.t, input });
+                            self.last = at;
+                        }
+                        None => self.replayed.withheld.push(at),
+                    }
+                }
+                What::Moved { state, saved_by, .. } => {
+                    self.flush().await;
+                    if self.replayed.failure.is_none() {
+                        self.guest = self.backend.open().await?;
+                        self.keys.take_over(&entries[..at]);
+                        if let Err(failure) = self.guest.load(state, saved_by).await {
+                            self.replayed.failure = Some((at, failure));
+                        }
+                    }
+                }
+                _ => {}
             }
-            replayed.steps.push(Step { entry: at, actions });
+            if self.replayed.failure.is_some() {
+                break;
+            }
         }
-        Err(failure) => replayed.failure = Some((at, failure)),
+        Ok(())
+    }
+
+    /// Makes the call for what waits.
+    async fn flush(&mut self) {
+        if self.waiting.is_empty() || self.replayed.failure.is_some() {
+            return;
+        }
+        self.most = self.batches.next();
+        for told in &self.waiting {
+            if let Input::Command(Command::StartTurn(start)) = &told.input {
+                self.replayed.sessions.insert(start.session, start.turn);
+            }
+        }
+        match self.guest.handle(std::mem::take(&mut self.waiting)).await {
+            Ok(actions) => {
+                for action in &actions {
+                    self.keys.note(action);
+                    self.replayed.take(action);
+                }
+                self.replayed.steps.push(Step { entry: self.last, actions });
+            }
+            Err(failure) => self.replayed.failure = Some((self.last, failure)),
+        }
     }
 }
 
 impl Replayed {
     fn take(&mut self, action: &Action) {
         match action {
-            Action::Event(event) => self.turns.entry(event.turn).or_default().transcript.apply(&event.kind),
+            Action::Event(event) => {
+                let told = self.turns.entry(event.turn).or_default();
+                // After its end the host drops it.
+                if told.done.is_none() {
+                    told.transcript.apply(&event.kind);
+                }
+            }
             Action::TurnDone(done) => {
                 self.turns.entry(done.turn).or_default().done.get_or_insert_with(|| done.clone());
             }
             Action::SessionReady(ready) => {
+                // Without an open turn the host drops it.
                 if let Some(turn) = self.sessions.get(&ready.session) {
-                    self.turns.entry(*turn).or_default().session = Some(ready.clone());
+                    let told = self.turns.entry(*turn).or_default();
+                    if told.done.is_none() {
+                        told.session = Some(ready.clone());
+                    }
                 }
             }
             _ => {}
@@ -185,115 +273,5 @@ impl Replayed {
     }
 }
 
-/// What a guest picks keys for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Thing {
-    Process,
-    Request,
-    Stream,
-    Timer,
-    Ask,
-}
-
-/// Which keys the recorded guest used, and which this one does, each in the order of first use.
-struct Keys {
-    recorded: BTreeMap<Thing, Vec<u32>>,
-    used: BTreeMap<Thing, Vec<u32>>,
-}
-
-impl Keys {
-    fn of(entries: &[Entry]) -> Self {
-        let mut keys = Self { recorded: BTreeMap::new(), used: BTreeMap::new() };
-        for entry in entries {
-            let found = match &entry.what {
-                What::Out(action) => picked(action),
-                // A recording made by hand has no actions; what is told about must have been asked for.
-                What::In(input) => named(input),
-                _ => None,
-            };
-            if let Some((thing, key)) = found {
-                add(&mut keys.recorded, thing, key);
-            }
-        }
-        keys
-    }
-
-    fn note(&mut self, action: &Action) {
-        if let Some((thing, key)) = picked(action) {
-            add(&mut self.used, thing, key);
-        }
-    }
-
-    /// This guest's key for what the recorded guest called so.
-    fn theirs(&self, thing: Thing, key: u32) -> Option<u32> {
-        let at = self.recorded.get(&thing)?.iter().position(|known| *known == key)?;
-        self.used.get(&thing)?.get(at).copied()
-    }
-
-    fn is_unknown(&self, input: &Input) -> bool {
-        named(input).is_some_and(|(thing, key)| self.theirs(thing, key).is_none())
-    }
-
-    fn translate(&self, input: &Input) -> Input {
-        let mut input = input.clone();
-        if let Some(key) = named(&input).and_then(|(thing, key)| self.theirs(thing, key)) {
-            rename(&mut input, key);
-        }
-        input
-    }
-}
-
-fn add(keys: &mut BTreeMap<Thing, Vec<u32>>, thing: Thing, key: u32) {
-    let known = keys.entry(thing).or_default();
-    if !known.contains(&key) {
-        known.push(key);
-    }
-}
-
-/// The key an action picks.
-fn picked(action: &Action) -> Option<(Thing, u32)> {
-    Some(match action {
-        Action::Spawn(spawn) => (Thing::Process, spawn.proc),
-        Action::Http(request) => (Thing::Request, request.request),
-        Action::OpenStream(open) => (Thing::Stream, open.stream),
-        Action::SetTimer(timer) => (Thing::Timer, timer.timer),
-        Action::Ask(ask) => (Thing::Ask, ask.ask),
-        _ => return None,
-    })
-}
-
-/// The key an input names that a guest picked.
-fn named(input: &Input) -> Option<(Thing, u32)> {
-    Some(match input {
-        Input::Spawned(it) => (Thing::Process, it.proc),
-        Input::SpawnFailed(it) => (Thing::Process, it.proc),
-        Input::Line(it) => (Thing::Process, it.proc),
-        Input::Exited(it) => (Thing::Process, it.proc),
-        Input::HttpResponse(it) => (Thing::Request, it.request),
-        Input::HttpFailed(it) => (Thing::Request, it.request),
-        Input::StreamOpened(it) => (Thing::Stream, it.stream),
-        Input::StreamEvent(it) => (Thing::Stream, it.stream),
-        Input::StreamClosed(it) => (Thing::Stream, it.stream),
-        Input::Timer(timer) => (Thing::Timer, *timer),
-        Input::Command(Command::Answer(answer)) => (Thing::Ask, answer.ask),
-        Input::Command(_) => return None,
-    })
-}
-
-/// Puts this guest's key in place of the one [`named`] found.
-fn rename(input: &mut Input, to: u32) {
-    match input {
-        Input::Spawned(it) => it.proc = to,
-        Input::SpawnFailed(it) => it.proc = to,
-        Input::Line(it) => it.proc = to,
-        Input::Exited(it) => it.proc = to,
-        Input::HttpResponse(it) => it.request = to,
-        Input::HttpFailed(it) => it.request = to,
-        Input::StreamOpened(it) => it.stream = to,
-        Input::StreamEvent(it) => it.stream = to,
-        Input::StreamClosed(it) => it.stream = to,
-        Input::Timer(timer) => *timer = to,
-        Input::Command(Command::Answer(answer)) => answer.ask = to,
-        Input::Command(_) => {}
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod boot;
 mod channels;
 mod deliveries;
 mod discord_notes;
+mod drift;
 mod followed;
 mod fresh;
 mod heartbeats;
@@ -35,6 +36,7 @@ pub use boot::Booted;
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
+pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
 pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};
@@ -79,6 +81,7 @@ pub struct Workspace {
     notes: DiscordNotes,
     schedules: ScheduleNotes,
     lost: LostTurns,
+    drift: DriftNotes,
 }
 
 #[derive(Debug)]
@@ -114,6 +117,7 @@ impl Workspace {
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let lost = LostTurns::open(&state)?;
+            let drift = DriftNotes::open(&state.join("drift.md"))?;
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -125,7 +129,7 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, lost })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, lost, drift })
         })
         .await
     }

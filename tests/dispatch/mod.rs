@@ -2,6 +2,7 @@
 
 mod asks;
 mod attachments;
+mod drift;
 mod health;
 mod hooks;
 mod hostile;

@@ -58,3 +58,20 @@ pub fn recordings(folder: &Path) -> Vec<PathBuf> {
     found.sort();
     found
 }
+
+/// Writes such a folder as a recording in the format of the gateway, with the actions it must give beside it.
+pub fn write(folder: &Path, to: &Path) {
+    std::fs::write(to, recording(&inputs(folder))).unwrap();
+    let beside = to.with_file_name(to.file_name().unwrap().to_str().unwrap().replace(".jsonl", ".actions.jsonl"));
+    std::fs::copy(folder.join("actions.jsonl"), beside).unwrap();
+}
+
+/// Inputs as a recording in the format of the gateway.
+pub fn recording(inputs: &[TimedInput]) -> String {
+    let header = serde_json::json!({
+        "aetheel-recording": 1, "link": "fixture", "backend": "fixture", "backend-version": "1", "generation": 1, "digest": "",
+        "agent-version": null, "started": "2026-01-02T03:04:05Z",
+    });
+    let lines = inputs.iter().map(|told| format!("{}\n", serde_json::json!({ "t": told.at_ms, "in": told.input })));
+    format!("{header}\n{}", lines.collect::<String>())
+}

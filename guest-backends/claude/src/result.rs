@@ -1,7 +1,7 @@
 //! How a turn ended, and why it failed.
 
+use aetheel_backend_sdk::TurnResult;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::one_shot::TurnResult;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Outcome, Usage};
 
 use crate::answer::Answer;

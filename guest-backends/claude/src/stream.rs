@@ -5,10 +5,10 @@
 
 use std::mem;
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::one_shot::{Agent, TurnResult};
+use aetheel_backend_sdk::one_shot::Agent;
 use aetheel_backend_sdk::wit::{Failure, Level, Line, Outcome, Pipe, Spawn, StartTurn, ToolEnd, ToolStatus};
+use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::answer::{Answer, Holds};
 use crate::spent::Spent;

@@ -1,27 +1,24 @@
 //! What tools are called, what they are about, and how their uses ended.
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::tool::Tools;
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
-
-/// Bytes of a tool's title.
-const TITLE: usize = 160;
 
 /// The tools of Claude Code 2.1.197 (and earlier names of them) by unified kind; the descriptor says the same. `Agent` is listed
 /// as `Task`.
-const TOOLS: [(&str, &[&str]); 13] = [
-    ("bash", &["Bash", "BashOutput", "KillBash", "KillShell"]),
-    ("file_read", &["Read", "NotebookRead"]),
-    ("file_write", &["Write"]),
-    ("file_edit", &["Edit", "MultiEdit", "NotebookEdit"]),
-    ("file_search", &["Glob", "LS"]),
-    ("content_search", &["Grep"]),
-    ("web_search", &["WebSearch"]),
-    ("web_fetch", &["WebFetch"]),
-    ("agent_spawn", &["Agent", "Task"]),
-    ("todo", &["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"]),
-    ("ask_user", &["AskUserQuestion"]),
-    ("skill", &["Skill", "SlashCommand"]),
+const TOOLS: Tools = Tools::new(&[
+    ("bash", &["Bash", "BashOutput", "KillBash", "KillShell"], &["command"]),
+    ("file_read", &["Read", "NotebookRead"], &["file_path", "notebook_path"]),
+    ("file_write", &["Write"], &["file_path", "notebook_path"]),
+    ("file_edit", &["Edit", "MultiEdit", "NotebookEdit"], &["file_path", "notebook_path"]),
+    ("file_search", &["Glob", "LS"], &["pattern", "path"]),
+    ("content_search", &["Grep"], &["pattern", "path"]),
+    ("web_search", &["WebSearch"], &["query"]),
+    ("web_fetch", &["WebFetch"], &["url"]),
+    ("agent_spawn", &["Agent", "Task"], &["description"]),
+    ("todo", &["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"], &["subject", "taskId"]),
+    ("ask_user", &["AskUserQuestion"], &[]),
+    ("skill", &["Skill", "SlashCommand"], &["skill", "command"]),
     (
         "other",
         &[
@@ -39,46 +36,14 @@ const TOOLS: [(&str, &[&str]); 13] = [
             "TaskStop",
             "Workflow",
         ],
+        &[],
     ),
-];
-
-/// Returns the unified kind of a tool.
-pub(crate) fn kind(name: &str) -> &'static str {
-    match TOOLS.iter().find(|(_, names)| names.contains(&name)) {
-        Some((kind, _)) => kind,
-        None if name.starts_with("mcp__") => "mcp",
-        None => "other",
-    }
-}
+])
+.with_mcp(|name| name.starts_with("mcp__"));
 
 /// Returns the start of a tool use; `input` is null while it is still being written.
 pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -> ToolStart {
-    let kind = kind(name);
-    let about: &[&str] = match kind {
-        "bash" => &["command"],
-        "file_read" | "file_write" | "file_edit" => &["file_path", "notebook_path"],
-        "file_search" | "content_search" => &["pattern", "path"],
-        "web_search" => &["query"],
-        "web_fetch" => &["url"],
-        "agent_spawn" => &["description"],
-        "todo" => &["subject", "taskId"],
-        "skill" => &["skill", "command"],
-        _ => &[],
-    };
-    let target = about.iter().find_map(|field| input.text(field));
-    let title = match kind {
-        "bash" => input.text("description").or(target),
-        _ => target,
-    };
-    ToolStart {
-        id: id.to_owned(),
-        parent: parent.map(str::to_owned),
-        kind: kind.to_owned(),
-        native_name: name.to_owned(),
-        title: title.map(|title| one_line(title, TITLE)).filter(|title| !title.is_empty()).unwrap_or_else(|| name.to_owned()),
-        target: target.map(str::to_owned),
-        input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
-    }
+    ToolStart { parent: parent.map(str::to_owned), ..TOOLS.start(id, name, input) }
 }
 
 /// Returns the end of a tool use from its result block, the text in it, and what Claude Code says of the result beside
@@ -129,19 +94,8 @@ fn diff(beside: &Value) -> Option<FileDiff> {
 
 #[cfg(test)]
 mod tests {
-    use aetheel_backend_sdk::json;
-
-    use super::*;
-
     #[test]
     fn the_descriptor_names_every_tool_that_is_known_under_its_kind_and_no_other() {
-        let descriptor = json::parse(include_str!("descriptor.json")).expect("JSON");
-        let described = descriptor["tools"].as_object().expect("an object");
-        assert_eq!(described.values().count(), TOOLS.len());
-        for (of_kind, names) in TOOLS {
-            let listed: Vec<&str> = descriptor["tools"].list(of_kind).iter().filter_map(Value::as_str).collect();
-            assert_eq!(listed, names, "{of_kind}");
-            assert!(names.iter().all(|name| kind(name) == of_kind), "{of_kind}: a name stands under two kinds");
-        }
+        super::TOOLS.check(include_str!("descriptor.json"));
     }
 }

@@ -4,12 +4,12 @@
 //! developer_instructions=`), because Codex 0.169.0 takes one from nowhere else but its own folder; one that is too long for
 //! that, and changes of it, go in front of the prompt.
 
-use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::one_shot::{Agent, TurnResult, spawn};
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::one_shot::{Agent, spawn};
 use aetheel_backend_sdk::wit::{
-    Chunk, Failure, FailureKind, Level, Line, Mode, Outcome, Pipe, Safety, Settings, Spawn, StartTurn, Value as Argument,
+    Chunk, Failure, FailureKind, Level, Line, Mode, Outcome, Safety, Settings, Spawn, StartTurn, Value as Argument,
 };
+use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::native_id::NativeId;
 use crate::story::{Life, Story};
@@ -93,15 +93,7 @@ impl Agent for Once {
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
-        // Log lines; the end of it is told at the exit.
-        if line.pipe == Pipe::Stderr || line.text.trim().is_empty() {
-            return None;
-        }
-        let Some(said) = json::parse(&line.text).ok().filter(|said| said.as_object().is_some()) else {
-            let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
-            emit.unrecognised(what, None, &line.text);
-            return None;
-        };
+        let said = emit.object(&line)?;
         match said.text("type") {
             Some("thread.started") => self.thread(said.text("thread_id").unwrap_or_default(), emit),
             Some("turn.started") => {}

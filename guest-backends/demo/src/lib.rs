@@ -1,15 +1,17 @@
 //! The demo agent, `aetheel demo-agent`, as a backend: the smallest whole example of one.
 //!
-//! Owns what the lines of `src/demo.rs` mean, and the lines that answer its questions; what all one-shot agents have in common comes from the SDK.
+//! Owns what the lines of `src/demo.rs` mean; what it asks is read in [`ask`], and what all one-shot agents have in common comes from the SDK.
 
-use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::one_shot::{Agent, OneShot, TurnResult, spawn};
+mod ask;
+
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::one_shot::{Agent, OneShot, spawn};
 use aetheel_backend_sdk::rpc::write;
+use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, AskKind, Chunk, Decision, Failure, FailureKind, Line, Outcome, Part, Pipe, PlanEntry, PlanStatus, PutFile, Question,
-    Spawn, StartTurn, ToolEnd, ToolStart, ToolStatus, Usage, Value as Argument,
+    Action, Answer, Chunk, Failure, Line, Outcome, PlanEntry, PlanStatus, PutFile, Spawn, StartTurn, Usage, Value as Argument,
 };
+use aetheel_backend_sdk::{Emit, TurnResult, failure, failure_kind, text, tokens};
 use serde_json::json;
 
 /// The demo agent, as it speaks in one turn.
@@ -18,13 +20,12 @@ pub struct Demo {
     usage: Option<Usage>,
 }
 
-/// The agent's process.
-const PROC: u32 = 1;
-
 /// The backend: one link, one turn, one process.
 pub type Backend = OneShot<Demo>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);
+
+const TOOLS: Tools = Tools::new(&[("bash", &["shell"], &["about"]), ("file_read", &["read"], &["about"])]);
 
 impl Agent for Demo {
     fn describe() -> String {
@@ -44,138 +45,42 @@ impl Agent for Demo {
             emit.action(Action::PutFile(PutFile { name: "system.md".to_owned(), body: vec![Chunk::Text(text)] }));
             option("--system-file", Argument::File("system.md".to_owned()));
         }
-        let texts: Vec<String> = start
-            .parts
-            .into_iter()
-            .map(|part| match part {
-                Part::Text(text) => text,
-                Part::Image(file) | Part::File(file) => file.name,
-            })
-            .collect();
-        let prompt = format!("{}\n", json!({"type": "prompt", "text": texts.join("\n\n")}));
+        let prompt = format!("{}\n", json!({"type": "prompt", "text": text::prompt(&start.parts)}));
         Ok(Spawn { keep_open: true, ..spawn("aetheel", arguments, vec![Chunk::Text(prompt)]) })
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
-        if line.pipe == Pipe::Stderr {
-            return None;
+        let said = emit.object(&line)?;
+        let done = |outcome| Some(TurnResult { outcome, text: None, usage: self.usage });
+        match said.text("type").unwrap_or_default() {
+            "done" => return done(Outcome::Completed),
+            "interrupted" => return done(Outcome::Interrupted),
+            "error" => return done(Outcome::Failed(failure(kind(&said), said.string("message")))),
+            "hello" => emit.session_ready(said.string("session"), said.text("model").map(str::to_owned)),
+            "ask" => ask::ask(&said, emit),
+            "text" => emit.text(0, said.string("text")),
+            "thinking" => emit.thinking(0, said.string("text")),
+            "tool" => {
+                let start = TOOLS.start(&said.string("id"), &said.string("tool"), &said);
+                emit.tool_start(aetheel_backend_sdk::wit::ToolStart { input: "{}".to_owned(), ..start });
+            }
+            "tool-output" => emit.tool_output(said.string("id"), said.string("text")),
+            "tool-end" => emit.tool_end(tool::end(said.string("id"), said.is_true("ok"), None)),
+            "plan" => emit.plan(said.list("steps").iter().map(step).collect()),
+            "retry" => emit.retry(kind(&said), said.string("message"), said.count("after_ms")),
+            "usage" => self.usage = Some(tokens(said.count("input").unwrap_or_default(), said.count("output").unwrap_or_default())),
+            other => emit.unrecognised(format!("line type {other:?}"), Some("type".to_owned()), &line.text),
         }
-        let said = json::parse(&line.text).unwrap_or_default();
-        let field = |key: &str| said.text(key).unwrap_or_default().to_owned();
-        let outcome = match said.text("type") {
-            Some("hello") => {
-                emit.session_ready(field("session"), said.text("model").map(str::to_owned));
-                return None;
-            }
-            Some("done") => Outcome::Completed,
-            Some("interrupted") => Outcome::Interrupted,
-            Some("error") => Outcome::Failed(Failure { kind: kind(said.text("kind")), message: field("message"), retry_after_ms: None }),
-            Some("ask") => {
-                ask(&said, emit);
-                return None;
-            }
-            Some(event) => {
-                self.event(event, &said, &line.text, emit);
-                return None;
-            }
-            None => {
-                emit.unrecognised("line that is not an object with a type", None, &line.text);
-                return None;
-            }
-        };
-        Some(TurnResult { outcome, text: None, usage: self.usage })
+        None
     }
 
     fn answer(&mut self, answer: Answer, emit: &mut Emit) {
-        let mut line = json!({"type": "answer", "ask": answer.ask});
-        line["decision"] = match answer.decision {
-            Decision::AllowOnce => json!("allow"),
-            Decision::AllowAlways => json!("always"),
-            Decision::Deny(words) => {
-                line["words"] = json!(words);
-                json!("deny")
-            }
-            Decision::DenyAndStop => json!("stop"),
-            Decision::Answers(answers) => {
-                line["answers"] = json!(answers);
-                json!("answers")
-            }
-            Decision::Dismissed => json!("dismissed"),
-        };
-        emit.action(write(PROC, format!("{line}\n")));
+        emit.action(write(1, format!("{}\n", ask::told(answer))));
     }
 }
 
-impl Demo {
-    fn event(&mut self, event: &str, said: &Value, raw: &str, emit: &mut Emit) {
-        let field = |key: &str| said.text(key).unwrap_or_default().to_owned();
-        match event {
-            "text" => emit.text(0, field("text")),
-            "thinking" => emit.thinking(0, field("text")),
-            "tool" => emit.tool_start(ToolStart {
-                id: field("id"),
-                parent: None,
-                kind: if said.text("tool") == Some("shell") { "bash" } else { "file_read" }.to_owned(),
-                native_name: field("tool"),
-                title: field("about"),
-                target: Some(field("about")),
-                input: "{}".to_owned(),
-            }),
-            "tool-output" => emit.tool_output(field("id"), field("text")),
-            "tool-end" => {
-                let status = if said.is_true("ok") { ToolStatus::Ok } else { ToolStatus::Failed };
-                emit.tool_end(ToolEnd { id: field("id"), status, output: None, exit_code: None, diffs: Vec::new() });
-            }
-            "plan" => emit.plan(said.list("steps").iter().map(step).collect()),
-            "retry" => emit.retry(kind(said.text("kind")), field("message"), said.count("after_ms")),
-            "usage" => {
-                let count = |key| said.count(key).unwrap_or_default();
-                self.usage = Some(Usage {
-                    input: count("input"),
-                    output: count("output"),
-                    cached: 0,
-                    reasoning: 0,
-                    cost_usd: None,
-                    context_used: None,
-                    context_size: None,
-                });
-            }
-            _ => emit.unrecognised(format!("line type {event:?}"), Some("type".to_owned()), raw),
-        }
-    }
-}
-
-/// What the agent asks, by the field that says so.
-fn ask(said: &Value, emit: &mut Emit) {
-    let field = |key: &str| said.text(key).unwrap_or_default().to_owned();
-    let kind = if let Some(tool) = said.text("tool") {
-        AskKind::Permission(ToolStart {
-            id: format!("ask-{}", said.count("ask").unwrap_or_default()),
-            parent: None,
-            kind: if tool == "shell" { "bash" } else { "file_edit" }.to_owned(),
-            native_name: tool.to_owned(),
-            title: field("title"),
-            target: Some(field("about")),
-            input: said.get("input").map_or_else(|| "{}".to_owned(), ToString::to_string),
-        })
-    } else if let Some(plan) = said.text("plan") {
-        AskKind::PlanApproval(plan.to_owned())
-    } else if let Some(address) = said.text("address") {
-        AskKind::SignIn(address.to_owned())
-    } else {
-        AskKind::Questions(said.list("questions").iter().map(question).collect())
-    };
-    emit.ask(said.count("ask").unwrap_or_default(), field("title"), kind, said.text("always").map(str::to_owned));
-}
-
-fn question(said: &Value) -> Question {
-    Question {
-        id: said.text("id").unwrap_or_default().to_owned(),
-        text: said.text("text").unwrap_or_default().to_owned(),
-        options: said.list("options").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        many: said.is_true("many"),
-        free_text: said.is_true("words"),
-    }
+fn kind(said: &Value) -> aetheel_backend_sdk::wit::FailureKind {
+    failure_kind(said.text("kind").unwrap_or_default())
 }
 
 fn step(step: &Value) -> PlanEntry {
@@ -184,19 +89,5 @@ fn step(step: &Value) -> PlanEntry {
         Some("active") => PlanStatus::Active,
         _ => PlanStatus::Pending,
     };
-    PlanEntry { text: step.text("text").unwrap_or_default().to_owned(), status }
-}
-
-fn kind(kind: Option<&str>) -> FailureKind {
-    match kind {
-        Some("authentication") => FailureKind::Authentication,
-        Some("rate-limited") => FailureKind::RateLimited,
-        Some("overloaded") => FailureKind::Overloaded,
-        Some("bad-request") => FailureKind::BadRequest,
-        Some("model-not-found") => FailureKind::ModelNotFound,
-        Some("context-full") => FailureKind::ContextFull,
-        Some("session-unknown") => FailureKind::SessionUnknown,
-        Some("refused") => FailureKind::Refused,
-        _ => FailureKind::Other,
-    }
+    PlanEntry { text: step.string("text"), status }
 }

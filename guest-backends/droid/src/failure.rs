@@ -1,12 +1,7 @@
 //! Why a turn failed: Droid's reasons, and the errors of model services it passes on.
 
-use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{Failure, FailureKind};
-
-/// Returns a failure.
-pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
-    Failure { kind, message: message.into(), retry_after_ms: None }
-}
+use aetheel_backend_sdk::{failure, json};
 
 /// Returns the failure for an error of a model service as Droid tells it, for example
 /// `429 {"type":"error","error":{"message":"…"}}` or `Connection error.`

@@ -3,10 +3,10 @@
 //! Nobody can be asked here, and what Droid calls low risk is what the *model* calls so. So below `danger` it gets only
 //! tools that keep the promise of the level; `edit` cannot be held to the working directory.
 
-use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::{self, Value as Json};
-use aetheel_backend_sdk::one_shot::{Agent, TurnResult, spawn};
-use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Pipe, Safety, Settings, Signal, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::one_shot::{Agent, spawn};
+use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Safety, Settings, Signal, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::{Emit, TurnResult, failure};
 
 use crate::answer::{Answer, Holds};
 use crate::plan::{self, EDITING, Fixed, READING, word};
@@ -40,7 +40,7 @@ impl Agent for Once {
         let prompt = plan::prompt(&start.parts, false);
         // Droid 0.225.2 exits 1 without a word for an empty prompt.
         if prompt.trim().is_empty() {
-            return Err(failure::failure(FailureKind::BadRequest, "the prompt is empty"));
+            return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
         }
         let settings = start.settings;
         plan::check_tools(&settings, emit)?;
@@ -54,7 +54,7 @@ impl Agent for Once {
         }
         if let Some(id) = start.native_id {
             if !plan::is_session(&id) {
-                return Err(failure::failure(FailureKind::SessionUnknown, "the session id is not one of Droid"));
+                return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Droid"));
             }
             option(if start.fork { "--fork" } else { "--session-id" }, id.clone());
             (self.resumed, self.fork) = (Some(id), start.fork);
@@ -74,27 +74,15 @@ impl Agent for Once {
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
-        if line.pipe == Pipe::Stderr || line.text.trim().is_empty() {
-            return None;
-        }
-        if line.truncated {
-            emit.unrecognised("line longer than the limit", None, &line.text);
-            return None;
-        }
-        match json::parse(&line.text) {
-            Ok(value) if value.as_object().is_some() => self.read(&value, &line.text, emit),
-            _ => {
-                emit.unrecognised("line that is not a JSON object", None, &line.text);
-                None
-            }
-        }
+        let said = emit.object(&line)?;
+        self.read(&said, &line.text, emit)
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
         // Droid exits without a word when it cannot load a session; 0.225.2 with `FACTORY_AIRGAP_ENABLED` loads none this
         // way, known or not.
         if !self.started && self.resumed.is_some() && stderr.is_empty() {
-            return failure::failure(FailureKind::SessionUnknown, "Droid could not load the session");
+            return failure(FailureKind::SessionUnknown, "Droid could not load the session");
         }
         match self.error.take() {
             Some(error) => failure::of_model(&error),
@@ -124,7 +112,7 @@ impl Once {
             Some("tool_call") => {
                 self.round(text("messageId"));
                 let (id, name, input) = (text("id"), text("toolName"), &line["parameters"]);
-                emit.tool_start(tool::start(id, name, input));
+                emit.tool_start(tool::TOOLS.start(id, name, input));
                 self.writes.extend(tool::writes(name, input).map(|diff| (id.to_owned(), diff)));
                 if let Some(plan) = tool::todos(name, input) {
                     emit.plan(plan);
@@ -193,7 +181,7 @@ fn offered(settings: &Settings) -> Result<Option<Vec<String>>, Failure> {
         fitting.into_iter().filter(|tool| allowed.is_empty() || allowed.iter().any(|name| name == tool)).map(str::to_owned).collect();
     if tools.is_empty() {
         let message = "none of the allowed tools may be used at this safety level without asking; allow `Read`, or raise the level";
-        return Err(failure::failure(FailureKind::Unsupported, message));
+        return Err(failure(FailureKind::Unsupported, message));
     }
     Ok(Some(tools))
 }

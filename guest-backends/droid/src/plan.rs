@@ -4,10 +4,10 @@
 //! parameters for them: what `initialize_session` is told stays with the session for good, and `load_session` takes
 //! neither (seen in 0.225.2). So the host also sees, and can refuse, the one flag that skips all questions.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Value};
+use aetheel_backend_sdk::{Emit, failure};
 
-use crate::{failure, tool};
+use crate::tool;
 
 const SYSTEM_PROMPT: &str = "system-prompt.md";
 const EFFORTS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
@@ -65,7 +65,7 @@ pub(crate) fn effort(settings: &Settings, emit: &mut Emit) -> Option<String> {
 /// What is none of its tools is left out: one such name is enough for Droid 0.225.2 to end before it starts.
 pub(crate) fn tools(settings: &Settings) -> Vec<String> {
     let mut tools: Vec<String> = Vec::new();
-    for name in settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| tool::is_known(name)) {
+    for name in settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| tool::TOOLS.knows(name)) {
         if !tools.iter().any(|known| known == name) {
             tools.push(name.to_owned());
         }
@@ -78,14 +78,14 @@ pub(crate) fn tools(settings: &Settings) -> Vec<String> {
 /// # Errors
 /// None of them is one: that is no leave to use them all.
 pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Failure> {
-    let unknown: Vec<&str> = settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| !tool::is_known(name)).collect();
+    let unknown: Vec<&str> = settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| !tool::TOOLS.knows(name)).collect();
     if unknown.is_empty() {
         return Ok(());
     }
     let names = unknown.join(", ");
     if unknown.len() == settings.allowed_tools.len() {
         let message = format!("Droid has none of the allowed tools ({names}); allow some of its own, such as `Read`");
-        return Err(failure::failure(FailureKind::Unsupported, message));
+        return Err(failure(FailureKind::Unsupported, message));
     }
     emit.diagnostic(Level::Warn, format!("left out of the allowed tools, as Droid has none of that name: {names}"));
     Ok(())

@@ -1,26 +1,23 @@
 //! What tools are called, what they are about, and how their uses ended.
 
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{FileDiff, PlanEntry, PlanStatus, ToolEnd, ToolStart, ToolStatus};
-
-/// Bytes of a tool's title.
-const TITLE: usize = 160;
+use aetheel_backend_sdk::tool::Tools;
+use aetheel_backend_sdk::wit::{FileDiff, PlanEntry, PlanStatus, ToolEnd, ToolStatus};
 
 /// The tools of Droid 0.225.2 by unified kind; the descriptor says the same.
-const TOOLS: [(&str, &[&str]); 13] = [
-    ("bash", &["Execute", "Script", "WaitForScript"]),
-    ("file_read", &["Read"]),
-    ("file_write", &["Create"]),
-    ("file_edit", &["Edit", "ApplyPatch"]),
-    ("file_search", &["Glob", "LS"]),
-    ("content_search", &["Grep"]),
-    ("web_search", &["WebSearch"]),
-    ("web_fetch", &["FetchUrl"]),
-    ("agent_spawn", &["Task", "TaskOutput", "TaskStop"]),
-    ("todo", &["TodoWrite"]),
-    ("ask_user", &["AskUser"]),
-    ("skill", &["Skill"]),
+pub(crate) const TOOLS: Tools = Tools::new(&[
+    ("bash", &["Execute", "Script", "WaitForScript"], &["command"]),
+    ("file_read", &["Read"], &["file_path"]),
+    ("file_write", &["Create"], &["file_path"]),
+    ("file_edit", &["Edit", "ApplyPatch"], &["file_path"]),
+    ("file_search", &["Glob", "LS"], &["patterns", "directory_path", "folder"]),
+    ("content_search", &["Grep"], &["pattern"]),
+    ("web_search", &["WebSearch"], &["query"]),
+    ("web_fetch", &["FetchUrl"], &["url"]),
+    ("agent_spawn", &["Task", "TaskOutput", "TaskStop"], &["description"]),
+    ("todo", &["TodoWrite"], &[]),
+    ("ask_user", &["AskUser"], &[]),
+    ("skill", &["Skill"], &["skill"]),
     (
         "other",
         &[
@@ -47,52 +44,10 @@ const TOOLS: [(&str, &[&str]); 13] = [
             "slack_post_message",
             "store_agent_readiness_report",
         ],
+        &[],
     ),
-];
-
-/// Returns the unified kind of a tool.
-pub(crate) fn kind(name: &str) -> &'static str {
-    match TOOLS.iter().find(|(_, names)| names.contains(&name)) {
-        Some((kind, _)) => kind,
-        None if name.contains("___") => "mcp",
-        None => "other",
-    }
-}
-
-/// Whether Droid 0.225.2 may have a tool of this name.
-pub(crate) fn is_known(name: &str) -> bool {
-    TOOLS.iter().any(|(_, names)| names.contains(&name)) || kind(name) == "mcp"
-}
-
-/// Returns the start of a tool use; the input is empty while it is still being written.
-pub(crate) fn start(id: &str, name: &str, input: &Value) -> ToolStart {
-    let kind = kind(name);
-    let about: &[&str] = match kind {
-        "bash" => &["command"],
-        "file_read" | "file_write" | "file_edit" => &["file_path"],
-        "file_search" => &["patterns", "directory_path", "folder"],
-        "content_search" => &["pattern"],
-        "web_search" => &["query"],
-        "web_fetch" => &["url"],
-        "agent_spawn" => &["description"],
-        "skill" => &["skill"],
-        _ => &[],
-    };
-    let target = about.iter().find_map(|field| match input.get(field)? {
-        Value::Array(all) => Some(all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
-        one => one.as_str().map(str::to_owned),
-    });
-    let title = target.as_deref().map(|target| one_line(target, TITLE)).filter(|title| !title.is_empty());
-    ToolStart {
-        id: id.to_owned(),
-        parent: None,
-        kind: kind.to_owned(),
-        native_name: name.to_owned(),
-        title: title.unwrap_or_else(|| name.to_owned()),
-        target,
-        input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
-    }
-}
+])
+.with_mcp(|name| name.contains("___"));
 
 /// What the input of a tool says it will write, to be told when it has.
 pub(crate) fn writes(name: &str, input: &Value) -> Option<FileDiff> {
@@ -176,19 +131,8 @@ pub(crate) fn todos(name: &str, input: &Value) -> Option<Vec<PlanEntry>> {
 
 #[cfg(test)]
 mod tests {
-    use aetheel_backend_sdk::json;
-
-    use super::*;
-
     #[test]
     fn the_descriptor_names_every_tool_that_is_known_under_its_kind_and_no_other() {
-        let descriptor = json::parse(include_str!("descriptor.json")).expect("JSON");
-        let described = descriptor["tools"].as_object().expect("an object");
-        assert_eq!(described.values().count(), TOOLS.len());
-        for (of_kind, names) in TOOLS {
-            let listed: Vec<&str> = descriptor["tools"].list(of_kind).iter().filter_map(Value::as_str).collect();
-            assert_eq!(listed, names, "{of_kind}");
-            assert!(names.iter().all(|name| kind(name) == of_kind), "{of_kind}: a name stands under two kinds");
-        }
+        super::TOOLS.check(include_str!("descriptor.json"));
     }
 }

@@ -3,9 +3,9 @@
 //! The prompt goes in on stdin, the system prompt before it: nothing people wrote is ever an argument.
 
 use aetheel_acp_client::standing;
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::one_shot::spawn;
-use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Level, Mode, Part, Safety, Settings, Spawn, StartTurn, Value, Variable};
+use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Level, Mode, Safety, Settings, Spawn, StartTurn, Value, Variable};
+use aetheel_backend_sdk::{Emit, failure, text};
 
 /// What Gemini CLI is started with. Without the first it refuses to work in a folder nobody trusted in its own interface;
 /// without the second it starts itself again as a child and does not hear signals; without the third it opens a browser
@@ -18,7 +18,7 @@ const STOP: char = '\u{200b}';
 
 /// Returns the process for a turn.
 pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
-    let prompt = prompt(&start.parts);
+    let prompt = text::prompt(&start.parts);
     if prompt.trim().is_empty() {
         return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
     }
@@ -59,24 +59,7 @@ fn approval(settings: &Settings) -> &'static str {
     }
 }
 
-fn prompt(parts: &[Part]) -> String {
-    let parts: Vec<String> = parts
-        .iter()
-        .map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Image(file) | Part::File(file) => {
-                format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
-            }
-        })
-        .collect();
-    parts.join("\n\n")
-}
-
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() })
-}
-
-fn failure(kind: FailureKind, message: &str) -> Failure {
-    Failure { kind, message: message.to_owned(), retry_after_ms: None }
 }

@@ -1,12 +1,13 @@
 //! The lines `gemini -o stream-json` prints, one JSON object each.
 
-use aetheel_acp_client::{Answer, Holds, kind_of, kind_of_name, target, title};
-use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::one_shot::{Agent, TurnResult};
+use aetheel_acp_client::{Answer, Holds, kind_of, kind_of_name, target};
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::one_shot::Agent;
+use aetheel_backend_sdk::tool::title;
 use aetheel_backend_sdk::wit::{
     Failure, FailureKind, Line, Outcome, Pipe, PlanEntry, PlanStatus, Spawn, StartTurn, ToolEnd, ToolStart, ToolStatus, Usage,
 };
+use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::{RETRY_PAUSE_MS, failure, plan};
 
@@ -34,25 +35,13 @@ impl Agent for Gemini {
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let text = line.text.trim();
-        match line.pipe {
-            Pipe::Stderr => {
-                // The only sign of life while the model's service fails, which takes minutes.
-                if text.starts_with("Attempt ") && text.contains(" failed") {
-                    let what = text.split(". Retrying").next().unwrap_or(text);
-                    emit.retry(kind_of(text), what, None);
-                }
-                None
-            }
-            Pipe::Stdout if text.is_empty() => None,
-            Pipe::Stdout => match json::parse(text) {
-                Ok(message @ Value::Object(_)) => self.message(&message, text, emit),
-                _ => {
-                    let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
-                    emit.unrecognised(what, None, text);
-                    None
-                }
-            },
+        // The only sign of life while the model's service fails, which takes minutes.
+        if line.pipe == Pipe::Stderr && text.starts_with("Attempt ") && text.contains(" failed") {
+            let what = text.split(". Retrying").next().unwrap_or(text);
+            emit.retry(kind_of(text), what, None);
         }
+        let message = emit.object(&line)?;
+        self.message(&message, text, emit)
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {

@@ -1,12 +1,12 @@
 //! `opencode run`, once a turn. It tells every part once, when it is done, and does not tell the end: a request to the model
 //! that ended for another reason than tools, or an error, is the last word.
 
-use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::one_shot::{Agent, TurnResult, spawn};
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::one_shot::{Agent, spawn};
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Failure, FailureKind, Level, Line, Outcome, Pipe, PutFile, Safety, Spawn, StartTurn, Value as Argument, Variable,
+    Action, Chunk, Failure, FailureKind, Level, Line, Outcome, PutFile, Safety, Spawn, StartTurn, Value as Argument, Variable,
 };
+use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::parts::Parts;
 use crate::{failure, prompt, safety, todo};
@@ -83,18 +83,8 @@ impl Agent for Once {
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
-        let text = line.text.trim();
-        if line.pipe == Pipe::Stderr || text.is_empty() {
-            return None;
-        }
-        match json::parse(text) {
-            Ok(message @ Value::Object(_)) => self.message(&message, text, emit),
-            _ => {
-                let what = if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" };
-                emit.unrecognised(what, None, text);
-                None
-            }
-        }
+        let message = emit.object(&line)?;
+        self.message(&message, line.text.trim(), emit)
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {

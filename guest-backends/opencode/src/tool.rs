@@ -1,70 +1,47 @@
 //! What tools are called, what they are about, what they changed, and how their uses ended.
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::tool::{Tools, title};
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 
-/// Bytes of a tool's title.
-const TITLE: usize = 160;
-
 /// The tools of OpenCode 1.18.33 by unified kind; the descriptor says the same.
-const TOOLS: [(&str, &[&str]); 13] = [
-    ("bash", &["bash"]),
-    ("file_read", &["read"]),
-    ("file_write", &["write"]),
-    ("file_edit", &["edit", "multiedit", "apply_patch", "patch"]),
-    ("file_search", &["glob", "list"]),
-    ("content_search", &["grep", "codesearch", "lsp"]),
-    ("web_search", &["websearch"]),
-    ("web_fetch", &["webfetch"]),
-    ("agent_spawn", &["task"]),
-    ("todo", &["todowrite", "todoread"]),
-    ("ask_user", &["question"]),
-    ("skill", &["skill"]),
-    ("other", &["batch", "plan_enter", "plan_exit"]),
-];
+const TOOLS: Tools = Tools::new(&[
+    ("bash", &["bash"], &["command"]),
+    ("file_read", &["read"], &["filePath", "path"]),
+    ("file_write", &["write"], &["filePath", "path"]),
+    ("file_edit", &["edit", "multiedit", "apply_patch", "patch"], &["filePath", "path"]),
+    ("file_search", &["glob", "list"], &["pattern", "query", "path"]),
+    ("content_search", &["grep", "codesearch", "lsp"], &["pattern", "query", "path"]),
+    ("web_search", &["websearch"], &["query"]),
+    ("web_fetch", &["webfetch"], &["url"]),
+    ("agent_spawn", &["task"], &["description"]),
+    ("todo", &["todowrite", "todoread"], &[]),
+    ("ask_user", &["question"], &[]),
+    ("skill", &["skill"], &["name"]),
+    ("other", &["batch", "plan_enter", "plan_exit"], &[]),
+])
+// Tools of MCP servers are called `server_tool`; those of OpenCode itself have no underscore but the ones above.
+.with_mcp(|name| name.contains('_') && !NO_TOOLS.contains(&name));
 
 /// What is told as a tool and is none: of an `invalid` one `tool` in its input says which, the others are permissions.
 const NO_TOOLS: [&str; 3] = ["invalid", "external_directory", "doom_loop"];
 
 /// Returns the unified kind of a tool, also by the permission it falls under.
 pub(crate) fn kind(name: &str) -> &'static str {
-    match TOOLS.iter().find(|(_, names)| names.contains(&name)) {
-        Some((kind, _)) => kind,
-        // Tools of MCP servers are called `server_tool`; those of OpenCode itself have no underscore but the ones above.
-        None if name.contains('_') && !NO_TOOLS.contains(&name) => "mcp",
-        None => "other",
-    }
+    TOOLS.kind(name)
 }
 
 /// Returns the start of a tool use from its input, an empty object while it is still being written.
 pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -> ToolStart {
-    let (kind, native_name) = (kind(name), if name == "invalid" { input.text("tool").unwrap_or(name) } else { name });
-    let about: &[&str] = match kind {
-        "bash" => &["command"],
-        "file_read" | "file_write" | "file_edit" => &["filePath", "path"],
-        "file_search" | "content_search" => &["pattern", "query", "path"],
-        "web_search" => &["query"],
-        "web_fetch" => &["url"],
-        "agent_spawn" => &["description"],
-        "skill" => &["name"],
-        _ => &[],
+    let native = if name == "invalid" { input.text("tool").unwrap_or(name) } else { name };
+    let start = TOOLS.start(id, name, input);
+    let asked = input.list("questions").first().and_then(|question| question.text("question"));
+    let title = match asked.filter(|_| start.kind == "ask_user") {
+        Some(question) => title(question, native),
+        None if start.title == name => native.to_owned(),
+        None => start.title,
     };
-    let target = about.iter().find_map(|field| input.text(field));
-    let title = match kind {
-        "bash" => input.text("description").or(target),
-        "ask_user" => input.list("questions").first().and_then(|question| question.text("question")),
-        _ => target,
-    };
-    ToolStart {
-        id: id.to_owned(),
-        parent: parent.map(str::to_owned),
-        kind: kind.to_owned(),
-        native_name: native_name.to_owned(),
-        title: title.map(|title| one_line(title, TITLE)).filter(|title| !title.is_empty()).unwrap_or_else(|| native_name.to_owned()),
-        target: target.map(str::to_owned),
-        input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
-    }
+    ToolStart { parent: parent.map(str::to_owned), native_name: native.to_owned(), title, ..start }
 }
 
 /// Returns the end of a tool use from its state, none while it has none.
@@ -125,19 +102,8 @@ fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
 
 #[cfg(test)]
 mod tests {
-    use aetheel_backend_sdk::json;
-
-    use super::*;
-
     #[test]
     fn the_descriptor_names_every_tool_that_is_known_under_its_kind_and_no_other() {
-        let descriptor = json::parse(include_str!("descriptor.json")).expect("JSON");
-        let described = descriptor["tools"].as_object().expect("an object");
-        assert_eq!(described.values().count(), TOOLS.len());
-        for (of_kind, names) in TOOLS {
-            let listed: Vec<&str> = descriptor["tools"].list(of_kind).iter().filter_map(Value::as_str).collect();
-            assert_eq!(listed, names, "{of_kind}");
-            assert!(names.iter().all(|name| kind(name) == of_kind), "{of_kind}: a name stands under two kinds");
-        }
+        super::TOOLS.check(include_str!("descriptor.json"));
     }
 }

@@ -1,7 +1,8 @@
+use crate::json::{self, Value};
 use crate::text::{SAMPLE_BYTES, head};
 use crate::wit::{
-    Action, Ask, AskKind, Diagnostic, Event, EventKind, Failure, FailureKind, Level, PlanEntry, SessionReady, Text, ToolEnd, ToolOutput,
-    ToolStart, TurnRef, Unrecognised, Usage,
+    Action, Ask, AskKind, Diagnostic, Event, EventKind, Failure, FailureKind, Level, Line, PlanEntry, SessionReady, Text, ToolEnd,
+    ToolOutput, ToolStart, TurnRef, Unrecognised, Usage,
 };
 
 /// Writes the agent-events of one turn in few words.
@@ -85,6 +86,11 @@ impl<'a> Emit<'a> {
     /// Reports output this parser does not know: `what` in words without values, `path` where it was, and the output.
     pub fn unrecognised(&mut self, what: impl Into<String>, path: Option<String>, output: &str) {
         self.event(EventKind::Unrecognised(Unrecognised { what: what.into(), path, sample: head(output, SAMPLE_BYTES).to_owned() }));
+    }
+
+    /// Returns a line of output that is a JSON object. Others are told of as unrecognised, blank ones passed over.
+    pub fn object<'l>(&mut self, line: &'l Line) -> Option<Value<'l>> {
+        json::object(line, |what, text| self.unrecognised(what, None, text))
     }
 
     /// Asks people; the decision comes as an answer with the same key. `always` is what "always" means; none: not offered.

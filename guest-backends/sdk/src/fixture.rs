@@ -111,6 +111,26 @@ impl Fixture {
     }
 }
 
+/// Plays the recordings in a folder (`NAME.jsonl`, see `docs/recordings.md` of the gateway) to a backend and
+/// compares what it does with `NAME.actions.jsonl` beside it, or writes that when `UPDATE_GOLDEN` is set. The same as
+/// `aetheel backend test` does with the component.
+pub fn cases<B: Backend>(folder: &Path) {
+    let listed = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let is_case = |path: &PathBuf| path.to_string_lossy().ends_with(".jsonl") && !path.to_string_lossy().ends_with(".actions.jsonl");
+    let mut paths: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).filter(is_case).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no recordings in {}", folder.display());
+    for path in paths {
+        let mut backend = B::default();
+        let mut out = Vec::new();
+        for (number, line) in fs::read_to_string(&path).unwrap().lines().enumerate().filter(|(_, line)| line.contains("\"in\":")) {
+            let told = backend.handle(input(line), &mut out);
+            told.unwrap_or_else(|error| panic!("{}:{}: the backend gives up: {error}", path.display(), number + 1));
+        }
+        golden(&path.with_extension("actions.jsonl"), &out.iter().map(actions_json::json).collect::<Vec<_>>());
+    }
+}
+
 /// Compares `inputs.jsonl` in a folder, or writes it when `UPDATE_GOLDEN` is set. An input has the form
 /// `{"t": milliseconds, "in": …}` of recordings.
 pub(crate) fn check_inputs(folder: &Path, inputs: &[TimedInput]) {

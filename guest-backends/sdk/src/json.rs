@@ -12,12 +12,30 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Number;
 
+use crate::wit::{Line, Pipe};
+
 /// Parses a line.
 ///
 /// # Errors
 /// It is not JSON, or nested more than 128 deep.
 pub fn parse(line: &str) -> Result<Value<'_>, serde_json::Error> {
     serde_json::from_str(line)
+}
+
+/// Returns a line of stdout that is a JSON object. Blank lines and those of stderr are passed over; for others `unrecognised` gets what they
+/// are, in words, and the line.
+pub fn object<'l>(line: &'l Line, unrecognised: impl FnOnce(&'static str, &'l str)) -> Option<Value<'l>> {
+    let text = line.text.trim();
+    if text.is_empty() || line.pipe == Pipe::Stderr {
+        return None;
+    }
+    match parse(text) {
+        Ok(object @ Value::Object(_)) => Some(object),
+        _ => {
+            unrecognised(if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" }, text);
+            None
+        }
+    }
 }
 
 /// A JSON value that may borrow from the text it was parsed from. Shown as JSON, with the keys sorted.
@@ -113,6 +131,12 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key)?.as_str()
+    }
+
+    /// Returns the text of a field as a string of its own; empty where there is none.
+    #[must_use]
+    pub fn string(&self, key: &str) -> String {
+        self.text(key).unwrap_or_default().to_owned()
     }
 
     /// Returns a field that is true.

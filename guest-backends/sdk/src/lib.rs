@@ -1,11 +1,21 @@
 //! What a backend of Aetheel is made of, beside what it knows of its agent.
 //!
-//! Owns the bindings of the contract (`wit/`), the export of a [`Backend`] as a component, the life of a turn with a
-//! one-shot agent ([`one_shot`]), JSON-RPC with a long-lived one ([`rpc`]), what was allowed in a session ([`Grants`]) and,
-//! natively, the running of recorded agents through a backend ([`fixture`], [`dialogue`]), also disturbed ([`storm`]) or
-//! against the clock ([`throughput`]). It knows no agent. A backend has no clock, files or network: what it needs to know
-//! comes in as [`wit::Input`], what it wants goes out as [`wit::Action`], so that the same code is tested natively and runs
-//! sandboxed.
+//! A backend is the understanding half of one link between the gateway and an agent: it is told what happened
+//! ([`wit::Input`]) and answers with what is to be done ([`wit::Action`]). It has no clock, no files and no network, so that
+//! the same code is tested natively and runs sandboxed. Begin with the kind of agent you have:
+//!
+//! - one process for every turn, which exits when it is done: [`one_shot`], three functions;
+//! - one process for many turns: [`live`], four functions;
+//! - both, as the operator chooses: [`Either`] of the two;
+//! - neither: [`Backend`] itself.
+//!
+//! Then say what a line means, in the words of [`Emit`]. [`json`] reads fields that may have drifted, [`tool`] knows what
+//! tools are about, [`rpc`] keeps JSON-RPC in order, [`live::Asks`] what people are asked and [`Grants`] what they allowed.
+//! Tests play recordings ([`fixture::cases`]) or whole dialogues ([`dialogue`]) to the backend, also disturbed ([`storm`]) or
+//! against the clock ([`throughput`]).
+//!
+//! Owns the bindings of the contract (the folder `wit` beside this one) and the export of a [`Backend`] as a component. It
+//! knows no agent.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod actions_json;
@@ -13,12 +23,14 @@ mod actions_json;
 pub mod dialogue;
 mod either;
 mod emit;
+mod end;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod fixture;
 mod grants;
 #[cfg(not(target_arch = "wasm32"))]
 mod inputs_json;
 pub mod json;
+pub mod live;
 pub mod one_shot;
 #[cfg(not(target_arch = "wasm32"))]
 mod outline;
@@ -28,20 +40,21 @@ pub mod storm;
 pub mod text;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod throughput;
+pub mod tool;
 
 #[allow(missing_docs)] // documented where it is defined: wit/types.wit
 #[doc(hidden)]
 pub mod bindings {
     #[cfg(target_arch = "wasm32")]
     wit_bindgen::generate!({
-        path: "../../wit",
+        path: "../wit",
         world: "agent-backend",
         pub_export_macro: true,
         additional_derives: [PartialEq],
     });
     #[cfg(not(target_arch = "wasm32"))]
     wit_bindgen::generate!({
-        path: "../../wit",
+        path: "../wit",
         world: "agent-backend",
         additional_derives: [PartialEq, serde::Serialize, serde::Deserialize],
     });
@@ -49,6 +62,7 @@ pub mod bindings {
 
 pub use either::Either;
 pub use emit::Emit;
+pub use end::{TurnResult, failure, failure_kind, last_words, tokens, without_result};
 pub use grants::Grants;
 #[cfg(not(target_arch = "wasm32"))]
 pub use outline::outline;

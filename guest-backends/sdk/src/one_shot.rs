@@ -1,19 +1,52 @@
 //! One-shot agents: a process for every turn, which reads a prompt, prints what it does and exits.
 //!
 //! Owns what all of them have in common, so that a backend says only what to start ([`Agent::plan`]), what a line means
-//! ([`Agent::line`]) and, where stderr says more than "it ended", why a run without a result failed
-//! ([`Agent::failure`]). Whatever the agent and the backend do: one turn a link, and exactly one `turn-done` for it
-//! (`tests` below).
+//! ([`Agent::line`]) and, where the agent does not tell its result, what a run came to ([`Agent::finish`]). Whatever the
+//! agent and the backend do: one turn a link, and exactly one `turn-done` for it (`tests` below).
 //!
 //! A turn is over when its process has exited, because an agent may print a second, better result, and because ending it
 //! earlier could cut off the writing of its session. An agent that has told its result and does not leave is not
 //! waited for longer than [`LINGER_MS`].
+//!
+//! ```
+//! use aetheel_backend_sdk::one_shot::{Agent, OneShot, prompt, spawn};
+//! use aetheel_backend_sdk::wit::{Exit, Exited, Failure, Line, Pipe, Spawn, StartTurn, Value};
+//! use aetheel_backend_sdk::{Emit, TurnResult};
+//!
+//! /// Reads the prompt, prints the answer, exits.
+//! #[derive(Default)]
+//! struct Mini;
+//!
+//! impl Agent for Mini {
+//!     fn describe() -> String {
+//!         r#"{"name":"mini","version":"1","programs":[{"name":"mini","flags":[{"name":"--quiet"}]}]}"#.to_owned()
+//!     }
+//!     fn plan(&mut self, start: StartTurn, _: &mut Emit) -> Result<Spawn, Failure> {
+//!         Ok(spawn("mini", [Value::Text("--quiet".to_owned())], prompt(&start.parts)))
+//!     }
+//!     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
+//!         if line.pipe == Pipe::Stdout {
+//!             emit.text(0, format!("{}\n", line.text));
+//!         }
+//!         None
+//!     }
+//!     fn finish(&mut self, exited: &Exited, _: &mut Emit) -> TurnResult {
+//!         match exited.how {
+//!             Exit::Code(0) => TurnResult::completed(None),
+//!             _ => TurnResult::without(exited, |said| self.failure(said)),
+//!         }
+//!     }
+//! }
+//!
+//! aetheel_backend_sdk::export_backend!(crate::OneShot<crate::Mini>);
+//! # fn main() {}
+//! ```
 
 use crate::wit::{
-    Action, Answer, Chunk, Command, Exit, Exited, Failure, FailureKind, Input, Line, Outcome, QueryAnswer, QueryResult, SetTimer, Signal,
-    Spawn, StartTurn, SteerOutcome, Steered, Stop, TimedInput, TurnDone, TurnRef, Usage, Value,
+    Action, Answer, Chunk, Command, Exited, Failure, FailureKind, Input, Line, Outcome, Part, QueryAnswer, QueryResult, SetTimer, Signal,
+    Spawn, StartTurn, SteerOutcome, Steered, Stop, TimedInput, TurnDone, TurnRef, Value,
 };
-use crate::{Backend, Emit, text};
+use crate::{Backend, Emit, TurnResult, failure, text};
 
 /// Milliseconds an agent may take to exit after its result before the turn ends without it.
 pub const LINGER_MS: u32 = 2000;
@@ -43,29 +76,15 @@ pub trait Agent: Default + 'static {
     /// Takes the decision about a question of the agent in, to be written to its stdin. Agents that ask nothing need none.
     fn answer(&mut self, _answer: Answer, _emit: &mut Emit) {}
 
+    /// Says what a run came to that exited without [`Self::line`] having returned a result. By default the turn is lost,
+    /// or failed where the exit code says so.
+    fn finish(&mut self, exited: &Exited, _emit: &mut Emit) -> TurnResult {
+        TurnResult::without(exited, |said| self.failure(said))
+    }
+
     /// Says why a run that exited without a result failed, given a summary of the end of stderr, which may be empty.
     fn failure(&mut self, stderr: &str) -> Failure {
-        Failure { kind: FailureKind::Other, message: stderr.to_owned(), retry_after_ms: None }
-    }
-}
-
-/// What the agent said the turn came to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TurnResult {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// The whole answer where the agent tells it; none: the text parts in order.
-    pub text: Option<String>,
-    /// Tokens and money of the turn.
-    pub usage: Option<Usage>,
-}
-
-impl TurnResult {
-    /// A failure of a kind with the agent's own words.
-    #[must_use]
-    pub fn failed(kind: FailureKind, message: impl Into<String>) -> Self {
-        let failure = Failure { kind, message: message.into(), retry_after_ms: None };
-        Self { outcome: Outcome::Failed(failure), text: None, usage: None }
+        failure(FailureKind::Other, stderr)
     }
 }
 
@@ -111,12 +130,11 @@ impl<A: Agent> Backend for OneShot<A> {
                 self.end(TurnResult::failed(kind, failed.message), out);
             }
             (Input::Exited(exited), State::Running(run)) if exited.proc == PROC => {
-                let interrupted = run.interrupted;
-                let result = run.result.take().unwrap_or_else(|| TurnResult {
-                    outcome: if interrupted { Outcome::Interrupted } else { without_result(&exited, |said| self.agent.failure(said)) },
-                    text: None,
-                    usage: None,
-                });
+                let result = match run.result.take() {
+                    Some(result) => result,
+                    None if run.interrupted => TurnResult { outcome: Outcome::Interrupted, text: None, usage: None },
+                    None => self.agent.finish(&exited, &mut Emit::new(run.turn, out)),
+                };
                 self.end(result, out);
             }
             (Input::Timer(LINGER), State::Running(run)) => {
@@ -148,9 +166,8 @@ impl<A: Agent> OneShot<A> {
                 out.push(Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::NotNow }));
             }
             (Command::Query(query), _) => {
-                let message = "this agent runs once a turn and answers no questions beside it".to_owned();
-                let failure = Failure { kind: FailureKind::Unsupported, message, retry_after_ms: None };
-                out.push(Action::QueryAnswer(QueryAnswer { query: query.query, answer: QueryResult::Failed(failure) }));
+                let why = failure(FailureKind::Unsupported, "this agent runs once a turn and answers no questions beside it");
+                out.push(Action::QueryAnswer(QueryAnswer { query: query.query, answer: QueryResult::Failed(why) }));
             }
             _ => {}
         }
@@ -178,30 +195,6 @@ impl<A: Agent> OneShot<A> {
     }
 }
 
-/// Returns how a turn ended whose process exited without a result. `failure` says why a run with a non-zero exit code
-/// failed, given a summary of the end of stderr, which may be empty.
-pub fn without_result(exited: &Exited, failure: impl FnOnce(&str) -> Failure) -> Outcome {
-    let lost = |kind, how: String, said: &str| {
-        let message = if said.is_empty() { how } else { format!("{how}: {said}") };
-        Outcome::Lost(Failure { kind, message, retry_after_ms: None })
-    };
-    let said = text::stderr_summary(&exited.stderr_tail, 5);
-    match exited.how {
-        Exit::Signal(signal) => lost(FailureKind::Crashed, format!("the agent was ended by signal {signal}"), &said),
-        // Shells and agents tell a signal they died of as 128 and its number.
-        Exit::Code(code @ 129..=159) => lost(FailureKind::Crashed, format!("the agent was ended by signal {}", code - 128), &said),
-        Exit::Code(code) if code != 0 => {
-            let failure = failure(&said);
-            if failure.message.is_empty() {
-                lost(FailureKind::Protocol, format!("the agent ended without a result (exit code {code})"), "")
-            } else {
-                Outcome::Failed(failure)
-            }
-        }
-        Exit::Code(_) | Exit::Unknown => lost(FailureKind::Protocol, "the agent ended without a result".to_owned(), &said),
-    }
-}
-
 /// Returns the plan for a process that reads `stdin` to its end; the rest is filled in by [`OneShot`].
 pub fn spawn(program: &str, arguments: impl IntoIterator<Item = Value>, stdin: Vec<Chunk>) -> Spawn {
     Spawn {
@@ -218,7 +211,14 @@ pub fn spawn(program: &str, arguments: impl IntoIterator<Item = Value>, stdin: V
     }
 }
 
-fn done(turn: TurnRef, result: TurnResult) -> Action {
+/// Returns a prompt as an agent reads it that knows no files: pieces with a blank line between them, files by their names and
+/// where they are.
+#[must_use]
+pub fn prompt(parts: &[Part]) -> Vec<Chunk> {
+    vec![Chunk::Text(text::prompt(parts))]
+}
+
+pub(crate) fn done(turn: TurnRef, result: TurnResult) -> Action {
     let TurnResult { outcome, text, usage } = result;
     Action::TurnDone(TurnDone { session: turn.session, turn: turn.turn, outcome, text, usage })
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixture::{TURN, line, run, start};
-use crate::wit::{Failure, Pipe, SpawnFailed, Value};
+use crate::wit::{Exit, Failure, Pipe, SpawnFailed, Value};
 
 /// Ends with what it is told: `ok`, `bad`, or nothing at all.
 #[derive(Default)]

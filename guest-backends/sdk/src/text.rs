@@ -1,5 +1,7 @@
 //! Short forms of text for people and logs.
 
+use crate::wit::Part;
+
 /// Bytes an unrecognised piece of output is cut to, as the contract has it.
 pub const SAMPLE_BYTES: usize = 2048;
 
@@ -17,6 +19,18 @@ pub fn one_line(text: &str, bytes: usize) -> String {
     let line = lines.next().unwrap_or_default();
     let short = head(line, bytes).trim_end();
     if short.len() < line.len() || lines.next().is_some() { format!("{short} …") } else { short.to_owned() }
+}
+
+/// Returns a prompt as one text: pieces with a blank line between them, files by their names and where they are.
+#[must_use]
+pub fn prompt(parts: &[Part]) -> String {
+    let said = parts.iter().map(|part| match part {
+        Part::Text(text) => text.clone(),
+        Part::Image(file) | Part::File(file) => {
+            format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+        }
+    });
+    said.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Returns what the end of stderr says: without blank lines, at most the last `lines` lines and 1 KiB.

@@ -5,6 +5,7 @@
 
 mod agents;
 mod discord;
+mod drift;
 mod machine;
 mod report;
 
@@ -43,7 +44,8 @@ pub async fn examine(settings: Settings, wish: Wish) -> u8 {
         }
         None => report.ok("access", "only listed people and roles may use the bot"),
     }
-    agents::examine(&mut report, &config, &variables).await;
+    let backends = agents::examine(&mut report, &config, &variables).await;
+    drift::examine(&mut report, &config, &backends);
     if wish.offline {
         report.ok("discord", "not asked: --offline");
     } else {

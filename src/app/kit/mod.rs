@@ -10,9 +10,12 @@ mod componentize;
 mod inspect;
 pub(super) mod install;
 mod new;
+mod open;
+mod paper;
 mod record;
 mod replay;
 pub(super) mod rollback;
+mod templates;
 mod test;
 
 use crate::cli::BackendCommand;

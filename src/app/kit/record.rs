@@ -1,10 +1,225 @@
 //! `aetheel backend record`.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use crate::cli::exit;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::open::Unable;
+use crate::agent::{Command, Exit, Exited, Input, Line, Pipe, Safety, Signal, Spawned, StartTurn};
+use crate::app::{say, settings};
+use crate::config::Limits;
+use crate::plain::with_causes;
+use crate::process::{Custody, Means};
+use crate::redact::Redactor;
+use crate::turn::recording::{Entry, FORMAT, Header, What};
+use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent};
+
+/// How long an agent that was interrupted may take to leave.
+const GRACE: Duration = Duration::from_secs(10);
+/// The only process there is, and the only turn.
+const KEY: u32 = 1;
 
 pub(in crate::app) async fn run(output: Option<PathBuf>, prompt: String, command: Vec<String>) -> u8 {
-    let _ = (output, prompt, command);
-    exit::SOFTWARE
+    match record(output, prompt, command).await {
+        Ok(code) => code,
+        Err(unable) => unable.tell(),
+    }
+}
+
+async fn record(output: Option<PathBuf>, prompt: String, command: Vec<String>) -> Result<u8, Unable> {
+    let variables: HashMap<String, String> =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
+    let cwd = std::env::current_dir().map_err(|error| Unable::usage(format!("the working directory: {error}")))?;
+    let custody = Custody::new(Means::Best).map_err(|error| Unable::usage(format!("cannot take custody of processes: {error}")))?;
+    let launch = launch(&command, &variables, &cwd);
+    let mut tape = Notes::begin(output, &command[0], settings::secrets(&variables))?;
+    let turn = uuid::Uuid::new_v4().to_string();
+    tape.opening(&turn, &prompt, &launch)?;
+    let process = match custody.launch(launch).await {
+        Ok(process) => process,
+        Err(error) => {
+            tape.discard();
+            return Err(Unable::usage(with_causes(&error)));
+        }
+    };
+    tape.note(What::In(Input::Spawned(Spawned { proc: KEY, agent_version: None })))?;
+    listen(process.commands.clone());
+    let exit = follow(process, &mut tape).await?;
+    let how = match exit {
+        Exit::Code(0) => "completed".to_owned(),
+        Exit::Code(code) => format!("agent-failure: exit code {code}"),
+        Exit::Signal(signal) => format!("agent-failure: signal {signal}"),
+        Exit::Unknown => "agent-failure: unknown exit".to_owned(),
+    };
+    tape.note(What::Ending { turn, how })?;
+    tape.close()?;
+    Ok(match exit {
+        Exit::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
+        // As shells have it.
+        Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        Exit::Unknown => crate::cli::exit::SOFTWARE,
+    })
+}
+
+fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -> Launch {
+    Launch {
+        run: "record".to_owned(),
+        program: PathBuf::from(&command[0]),
+        arguments: command[1..].iter().map(OsString::from).collect(),
+        environment: variables.clone().into_iter().collect(),
+        cwd: cwd.to_owned(),
+        stdin: Vec::new(),
+        keep_open: true,
+        line_limit: Limits::default().line,
+        // Whoever watches it can stop it.
+        output_limit: u64::MAX,
+    }
+}
+
+/// Hands our stdin on, as it comes; at a terminal that is line by line. The thread ends with the program.
+fn listen(commands: UnboundedSender<ProcessCommand>) {
+    let hand_on = move || {
+        let mut piece = vec![0; 64 << 10];
+        let mut stdin = io::stdin().lock();
+        loop {
+            let end = match stdin.read(&mut piece) {
+                Ok(0) | Err(_) => true,
+                Ok(read) => commands.send(ProcessCommand::Write(piece[..read].to_vec())).is_err(),
+            };
+            if end {
+                // Fails when the agent has left.
+                let _ = commands.send(ProcessCommand::CloseStdin);
+                return;
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(hand_on) {
+        say(&format!("error: stdin cannot be read: {error}"));
+    }
+}
+
+/// Shows and writes down what the agent says, until it has left. An interrupt of ours is handed on; a second one kills.
+async fn follow(mut process: Process, tape: &mut Notes) -> Result<Exit, Unable> {
+    let mut interrupts = 0;
+    loop {
+        let event = tokio::select! {
+            event = process.events.recv() => event,
+            Ok(()) = tokio::signal::ctrl_c() => {
+                interrupts += 1;
+                let signal = if interrupts == 1 { Signal::Interrupt } else { Signal::Kill };
+                // Fails when it is gone, which comes next.
+                let _ = process.commands.send(ProcessCommand::Stop { signal, grace: GRACE });
+                continue;
+            }
+        };
+        match event {
+            Some(ProcessEvent::Lines(lines)) => {
+                for line in lines {
+                    // Nobody may be looking; the recording goes on.
+                    let _ = match line.pipe {
+                        Pipe::Stdout => writeln!(io::stdout(), "{}", line.text),
+                        Pipe::Stderr => writeln!(io::stderr(), "{}", line.text),
+                    };
+                    tape.lines += 1;
+                    let told = Line { proc: KEY, pipe: line.pipe, text: line.text, truncated: line.truncated };
+                    tape.note(What::In(Input::Line(told)))?;
+                }
+            }
+            Some(ProcessEvent::OutputLimit) => {}
+            Some(ProcessEvent::Exited { how, stderr_tail }) => {
+                tape.note(What::In(Input::Exited(Exited { proc: KEY, how, stderr_tail })))?;
+                return Ok(how);
+            }
+            None => return Ok(Exit::Unknown),
+        }
+    }
+}
+
+/// The recording that is being written.
+struct Notes {
+    path: PathBuf,
+    file: File,
+    program: String,
+    began: Instant,
+    redactor: Redactor,
+    lines: usize,
+}
+
+impl Notes {
+    fn begin(output: Option<PathBuf>, program: &str, redactor: Redactor) -> Result<Self, Unable> {
+        let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let numbered = |number: u32| if number == 1 { format!("{name}.jsonl") } else { format!("{name}-{number}.jsonl") };
+        let places = match output {
+            Some(path) => vec![path],
+            None => (1..1_000).map(|number| PathBuf::from(numbered(number))).collect(),
+        };
+        let mut refused = Unable::usage("there is no place for the recording");
+        for path in places {
+            // It may hold what nobody else may read.
+            match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
+                Ok(file) => return Ok(Self { path, file, program: name, began: Instant::now(), redactor, lines: 0 }),
+                Err(error) => refused = Unable::usage(format!("{}: {error}; name another file with --output", path.display())),
+            }
+        }
+        Err(refused)
+    }
+
+    /// The lines before the agent's.
+    fn opening(&mut self, turn: &str, prompt: &str, launch: &Launch) -> Result<(), Unable> {
+        let header = Header {
+            aetheel_recording: FORMAT,
+            link: turn.to_owned(),
+            backend: self.program.clone(),
+            backend_version: "recorded by hand".to_owned(),
+            generation: 0,
+            digest: String::new(),
+            agent_version: None,
+            started: jiff::Timestamp::now().to_string(),
+        };
+        self.write(serde_json::to_string(&header).unwrap_or_default())?;
+        let (session, event) = (KEY, 0);
+        self.note(What::Turn { turn: turn.to_owned(), event, lane: "record".to_owned(), session, key: KEY })?;
+        let cwd = launch.cwd.to_string_lossy().into_owned();
+        let start = StartTurn { cwd: cwd.clone(), fresh_id: uuid::Uuid::new_v4().to_string(), ..StartTurn::plain(prompt, Safety::Default) };
+        self.note(What::In(Input::Command(Command::StartTurn(start))))?;
+        let words = std::iter::once(launch.program.as_os_str()).chain(launch.arguments.iter().map(OsString::as_os_str));
+        let command = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        let mut environment: Vec<String> = launch.environment.iter().map(|(name, _)| name.clone()).collect();
+        environment.sort();
+        self.note(What::Launch { command, environment, cwd })
+    }
+
+    fn note(&mut self, what: What) -> Result<(), Unable> {
+        // Whole microseconds: enough, and short in JSON.
+        let t = self.began.elapsed().as_micros() as f64 / 1000.0;
+        self.write(serde_json::to_string(&Entry { t, what }).unwrap_or_default())
+    }
+
+    fn write(&mut self, line: String) -> Result<(), Unable> {
+        let line = self.redactor.clean(line) + "\n";
+        self.file.write_all(line.as_bytes()).map_err(|error| Unable::usage(format!("cannot write {}: {error}", self.path.display())))
+    }
+
+    /// Nothing was recorded.
+    fn discard(self) {
+        // What remains is an empty recording, and harms nobody.
+        let _ = std::fs::remove_file(self.path);
+    }
+
+    fn close(self) -> Result<(), Unable> {
+        let path = self.path.display();
+        self.file.sync_all().map_err(|error| Unable::usage(format!("cannot write {path}: {error}")))?;
+        say(&format!("recorded {} lines in {:.1} s: {path}", self.lines, self.began.elapsed().as_secs_f64()));
+        if io::stderr().is_terminal() {
+            say(&format!("next: `aetheel backend replay X.wasm {path}` shows what a component makes of it,"));
+            say(&format!("      `aetheel backend test --update X.wasm {path}` keeps what must come of it"));
+        }
+        Ok(())
+    }
 }

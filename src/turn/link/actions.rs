@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::task::Task;
-use super::{Report, Unasked};
-use crate::agent::{Action, Answer, Command, Decision, Input, Stop, TurnDone, TurnRef};
+use super::{Report, Sighting, Unasked};
+use crate::agent::{Action, Answer, Command, Decision, EventKind, Input, Stop, TurnDone, TurnRef, Unrecognised};
 use crate::fold::Transcript;
 use crate::turn::recording::What;
 use crate::turn::{GuestFailure, ProcessCommand};
@@ -97,7 +97,12 @@ impl Task {
                     None => self.dropped("session-ready", "its session has no open turn"),
                 },
             },
-            Action::Event(event) => self.report(TurnRef { session: event.session, turn: event.turn }, "event", Report::Event(event.kind)),
+            Action::Event(event) => {
+                if let EventKind::Unrecognised(unknown) = &event.kind {
+                    self.sighted(unknown);
+                }
+                self.report(TurnRef { session: event.session, turn: event.turn }, "event", Report::Event(event.kind));
+            }
             Action::Ask(ask) => {
                 let turn = TurnRef { session: ask.session, turn: ask.turn };
                 if self.turns.contains_key(&turn.turn) && self.asks.insert(ask.ask, turn.turn).is_none() {
@@ -138,6 +143,12 @@ impl Task {
             Action::TurnBegun(_) => self.dropped("turn-begun", "its session or its key is not one for it"),
             Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
         }
+    }
+
+    /// Tells at once of what the backend does not know.
+    fn sighted(&self, unknown: &Unrecognised) {
+        let (generation, agent_version) = (self.parts.backend.generation(), self.agent_version.as_deref());
+        (self.parts.lookout)(&Sighting { backend: self.name(), generation, agent_version, link: &self.parts.id, unknown });
     }
 
     /// Tells a turn something.

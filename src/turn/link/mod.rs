@@ -26,7 +26,7 @@ use super::recording::Recording;
 use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher};
 use crate::agent::{
     Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone,
-    TurnRef, Usage,
+    TurnRef, Unrecognised, Usage,
 };
 use crate::event::Lane;
 
@@ -105,6 +105,24 @@ pub struct Unasked {
     pub usage: Option<Usage>,
 }
 
+/// Something an agent said that its backend does not know, at the moment the backend says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting<'a> {
+    /// Its backend.
+    pub backend: &'a str,
+    /// Which load of it.
+    pub generation: &'a Generation,
+    /// The agent's version when the last turn of the link began, where it is known.
+    pub agent_version: Option<&'a str>,
+    /// The link: the name of its recording.
+    pub link: &'a str,
+    /// In the backend's words.
+    pub unknown: &'a Unrecognised,
+}
+
+/// Who is told of every sighting, while the turn runs; must return at once.
+pub type Lookout = Arc<dyn Fn(&Sighting<'_>) + Send + Sync>;
+
 /// What a turn is told by its link.
 #[derive(Debug)]
 pub(super) enum Report {
@@ -115,6 +133,10 @@ pub(super) enum Report {
     Done(TurnDone),
     /// The agent said something, whatever it was.
     Heard,
+    /// An agent that runs for one turn said something on its stdout.
+    Said,
+    /// The agent has exited, and calls that a success.
+    Left,
     /// The agent said too much.
     TooMuch,
     /// The guest did nothing about an interrupt.
@@ -159,6 +181,7 @@ pub(super) struct Parts {
     pub(super) launcher: Arc<dyn Launcher>,
     /// Where turns go that nobody asked for.
     pub(super) unasked: mpsc::UnboundedSender<Unasked>,
+    pub(super) lookout: Lookout,
     /// Names it in logs, and its processes.
     pub(super) id: String,
 }

@@ -66,6 +66,8 @@ pub(super) struct Task {
     pub(super) idle_until: Option<Instant>,
     /// A turn must end: without a process, nothing is waited for.
     pub(super) interrupted: bool,
+    /// The agent's version when the last turn began.
+    pub(super) agent_version: Option<String>,
     /// What its lines of the log are marked with.
     pub(super) span: Span,
 }
@@ -136,6 +138,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         doomed: None,
         idle_until: None,
         interrupted: false,
+        agent_version: None,
         span: Span::none(),
     };
     task.mark();
@@ -285,6 +288,7 @@ impl Task {
             self.state.heard.store(false, std::sync::atomic::Ordering::Release);
         }
         self.stock.keep(turn.turn, blobs);
+        self.agent_version = self.parts.host.agent_version(self.name());
         self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
         self.turns.insert(turn.turn, Open { turn, id, event, reports, done: false });
         self.state.set_turns(self.turns.len());

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::live::Asks;
 use aetheel_backend_sdk::rpc::{Calls, Ids};
 use aetheel_backend_sdk::wit::{
     Action, Command, Failure, FailureKind, Input, Level, Outcome, Query, QueryAnswer, QueryResult, StartTurn, TimedInput, TurnDone, TurnRef,
 };
-use aetheel_backend_sdk::{Backend, Emit};
+use aetheel_backend_sdk::{Backend, Emit, failure};
 use serde_json::json;
 
 use crate::agent::{Agent, SystemPrompt};
@@ -100,11 +101,10 @@ pub struct Client<A> {
     pub(crate) calls: Calls<Call>,
     pub(crate) can: Abilities,
     pub(crate) sessions: BTreeMap<u32, Session>,
-    pub(crate) asked: BTreeMap<u32, Asked>,
+    pub(crate) asked: Asks<Asked>,
     /// Questions that wait for the agent to be ready.
     pub(crate) queries: Vec<Query>,
     pub(crate) procs: u32,
-    pub(crate) asks: u32,
     pub(crate) timers: u32,
     pub(crate) one_shot: bool,
     /// When the input came that is being taken in.
@@ -119,10 +119,9 @@ impl<A: Default> Default for Client<A> {
             calls: Calls::new(r#""jsonrpc":"2.0""#, Ids::Numbers),
             can: Abilities::default(),
             sessions: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            asked: Asks::default(),
             queries: Vec::new(),
             procs: 0,
-            asks: 0,
             timers: 0,
             one_shot: false,
             now: 0.0,
@@ -167,7 +166,7 @@ impl<A: Agent> Client<A> {
         self.one_shot = start.one_shot;
         let session = self.sessions.entry(key).or_default();
         if session.turn.is_some() {
-            let failure = failed(FailureKind::Unsupported, "the session's last turn is not over yet");
+            let failure = failure(FailureKind::Unsupported, "the session's last turn is not over yet");
             out.push(done(turn, Outcome::Failed(failure)));
             return;
         }
@@ -204,13 +203,13 @@ impl<A: Agent> Client<A> {
             None => How::New,
             Some(_) if session.fork && self.can.fork => How::Fork,
             Some(_) if session.fork => {
-                self.fail(key, failed(FailureKind::Unsupported, "the agent cannot copy a session"), out);
+                self.fail(key, failure(FailureKind::Unsupported, "the agent cannot copy a session"), out);
                 return;
             }
             Some(_) if self.can.resume => How::Resume,
             Some(_) if self.can.load => How::Load,
             Some(_) => {
-                self.fail(key, failed(FailureKind::SessionUnknown, "the agent keeps no sessions: this conversation begins anew"), out);
+                self.fail(key, failure(FailureKind::SessionUnknown, "the agent keeps no sessions: this conversation begins anew"), out);
                 return;
             }
         };
@@ -327,10 +326,6 @@ impl<A: Agent> Client<A> {
         let native = params.text("sessionId")?.trim_start();
         self.sessions.iter().find(|(_, session)| session.native.as_deref() == Some(native)).map(|(key, _)| *key)
     }
-}
-
-pub(crate) fn failed(kind: FailureKind, message: impl Into<String>) -> Failure {
-    Failure { kind, message: message.into(), retry_after_ms: None }
 }
 
 pub(crate) fn answer(query: u32, answer: QueryResult) -> Action {

@@ -1,6 +1,6 @@
 //! What people do to a running turn: stop it, add to it, answer what it asks.
 
-use aetheel_backend_sdk::wit::{Action, Answer, Ask, AskKind, Decision, Delivery, Signal, Steer, SteerOutcome, Steered, Stop, TurnRef};
+use aetheel_backend_sdk::wit::{Action, Answer, AskKind, Decision, Delivery, Signal, Steer, SteerOutcome, Steered, Stop, TurnRef};
 use serde_json::json;
 
 use crate::agent::Agent;
@@ -62,17 +62,15 @@ impl<A: Agent> Client<A> {
 
     /// Answers what the agent still asks in a session, in nobody's name, and returns the keys.
     pub(crate) fn withdraw(&mut self, key: u32, out: &mut Vec<Action>) -> Vec<u32> {
-        let open: Vec<u32> = self.asked.iter().filter(|(_, asked)| asked.session == key).map(|(ask, _)| *ask).collect();
-        for ask in &open {
-            if let (Some(asked), Process::Ready(proc)) = (self.asked.remove(ask), self.process) {
-                self.calls.result(proc, &asked.id, CANCELLED, out);
-            }
+        let open = self.asked.close(key);
+        if let Process::Ready(proc) = self.process {
+            open.iter().for_each(|(_, asked)| self.calls.result(proc, &asked.id, CANCELLED, out));
         }
-        open
+        open.into_iter().map(|(ask, _)| ask).collect()
     }
 
     pub(crate) fn answer(&mut self, answer: Answer, out: &mut Vec<Action>) {
-        let (Some(asked), Process::Ready(proc)) = (self.asked.remove(&answer.ask), self.process) else { return };
+        let (Some(asked), Process::Ready(proc)) = (self.asked.take(answer.ask), self.process) else { return };
         let allowed = matches!(answer.decision, Decision::AllowOnce | Decision::AllowAlways);
         if !allowed && let Some(turn) = self.sessions.get_mut(&asked.session).and_then(|session| session.turn.as_mut()) {
             turn.denied(&asked.tool);
@@ -114,12 +112,9 @@ impl<A: Agent> Client<A> {
 
     /// Asks a person.
     pub(crate) fn ask(&mut self, turn: TurnRef, title: String, kind: AskKind, asked: Asked, out: &mut Vec<Action>) {
-        self.asks += 1;
         // What is allowed for the session is taken back by opening it anew.
         let always_label = asked.options.always().filter(|_| self.can.load || self.can.resume);
-        self.asked.insert(self.asks, asked);
-        let ask = Ask { ask: self.asks, session: turn.session, turn: turn.turn, title, kind, always_label };
-        out.push(Action::Ask(ask));
+        self.asked.ask(turn, title, kind, always_label, asked, out);
     }
 
     pub(crate) fn close(&mut self, key: u32, out: &mut Vec<Action>) {

@@ -27,4 +27,4 @@ pub use answer::{Answer, Holds};
 pub use client::Client;
 pub use failure::{kind_of, kind_of_status, words};
 pub use prompt::standing;
-pub use tool::{kind_of_name, target, title};
+pub use tool::{kind_of_name, target};

@@ -1,15 +1,15 @@
 //! The life of the agent's process: its start, its leaving, its end.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::text::stderr_summary;
 use aetheel_backend_sdk::wit::{
     Action, Exit, Exited, Failure, FailureKind, Outcome, QueryResult, SetTimer, Signal, Spawn, SpawnFailed, SteerOutcome, Steered, Stop,
     TurnRef, Value, Variable,
 };
+use aetheel_backend_sdk::{Emit, failure, last_words};
 use serde_json::json;
 
 use crate::agent::{Agent, Launch};
-use crate::client::{Abilities, Call, Client, Process, answer, done, failed};
+use crate::client::{Abilities, Call, Client, Process, answer, done};
 use crate::session::Stage;
 
 /// Milliseconds without a word after which a loaded session's history is taken to be told: Gemini CLI 0.61.0 tells it
@@ -109,7 +109,7 @@ impl<A: Agent> Client<A> {
         self.process = Process::None;
         self.calls.clear();
         let kind = if spawn.not_found { FailureKind::NotFound } else { FailureKind::Other };
-        self.fail_all(&failed(kind, spawn.message), out);
+        self.fail_all(&failure(kind, spawn.message), out);
     }
 
     pub(crate) fn exited(&mut self, exited: &Exited, out: &mut Vec<Action>) {
@@ -117,17 +117,11 @@ impl<A: Agent> Client<A> {
         self.process = Process::None;
         self.asked.clear();
         let said = stderr_summary(&exited.stderr_tail, 5);
-        let how = match exited.how {
-            Exit::Code(code) => format!("the agent ended (exit code {code})"),
-            Exit::Signal(signal) => format!("the agent was ended by signal {signal}"),
-            Exit::Unknown => "the agent ended".to_owned(),
-        };
         let told = match exited.how {
             Exit::Code(code) if starting => self.agent.start_failure(code, &said),
             _ => None,
         };
-        let message = if said.is_empty() { how } else { format!("{how}: {said}") };
-        let lost = failed(FailureKind::Crashed, message);
+        let lost = failure(FailureKind::Crashed, last_words("the agent", exited));
         for call in self.calls.clear() {
             match call {
                 Call::List(query) | Call::Delete(query) => out.push(answer(query, QueryResult::Failed(lost.clone()))),

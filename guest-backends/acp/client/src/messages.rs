@@ -1,15 +1,15 @@
 //! What the agent sends: answers, requests, notifications.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::rpc::Message;
 use aetheel_backend_sdk::text::head;
 use aetheel_backend_sdk::wit::{
     Action, AskKind, Decision, Diagnostic, FailureKind, Level, Line, Mode, Pipe, Safety, SteerOutcome, Steered, TurnRef,
 };
+use aetheel_backend_sdk::{Emit, failure};
 
 use crate::agent::Agent;
-use crate::client::{Abilities, Asked, Call, Client, Process, Steering, failed};
+use crate::client::{Abilities, Asked, Call, Client, Process, Steering};
 use crate::config::{Config, What};
 use crate::failure;
 use crate::permission::{CANCELLED, Options};
@@ -51,7 +51,7 @@ impl<A: Agent> Client<A> {
                     }
                     self.advance(session, out);
                 }
-                Err(error) => self.not_opened(session, failed(FailureKind::Authentication, failure::message(error)), out),
+                Err(error) => self.not_opened(session, failure(FailureKind::Authentication, failure::message(error)), out),
             },
             Call::Open(session, how) => self.opened(session, how, result, out),
             // Whether it could be closed or not, it can be opened anew.
@@ -90,7 +90,7 @@ impl<A: Agent> Client<A> {
         };
         if let Some(version) = result.count("protocolVersion").filter(|version| *version != 1) {
             let message = format!("the agent speaks version {version} of the Agent Client Protocol, this backend version 1");
-            self.fail_all(&failed(FailureKind::Protocol, message), out);
+            self.fail_all(&failure(FailureKind::Protocol, message), out);
             self.leave(out);
             return;
         }
@@ -133,7 +133,7 @@ impl<A: Agent> Client<A> {
             session.told = false;
         }
         if session.native.is_none() {
-            self.not_opened(key, failed(FailureKind::Protocol, "the agent opened a session without telling its id"), out);
+            self.not_opened(key, failure(FailureKind::Protocol, "the agent opened a session without telling its id"), out);
             return;
         }
         session.config = Config::read(result);
@@ -160,7 +160,7 @@ impl<A: Agent> Client<A> {
         }
         let ways = if self.can.sign_ins.is_empty() { String::new() } else { format!(" (it offers: {})", self.can.sign_ins.join(", ")) };
         let message = format!("the agent is not signed in: {}; sign in with its own program or set its key{ways}", failure::message(error));
-        self.not_opened(key, failed(FailureKind::Authentication, message), out);
+        self.not_opened(key, failure(FailureKind::Authentication, message), out);
     }
 
     fn not_opened(&mut self, key: u32, failure: aetheel_backend_sdk::wit::Failure, out: &mut Vec<Action>) {
@@ -196,7 +196,7 @@ impl<A: Agent> Client<A> {
             Err(error) => {
                 let kind = if what == What::Model { FailureKind::ModelNotFound } else { FailureKind::Unsupported };
                 let message = format!("the agent does not take {what} {value:?}: {}", failure::message(error));
-                self.fail(key, failed(kind, message), out);
+                self.fail(key, failure(kind, message), out);
             }
         }
     }

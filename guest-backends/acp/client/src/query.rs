@@ -1,11 +1,12 @@
 //! What the host asks beside turns.
 
+use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{Action, FailureKind, Query, QueryKind, QueryResult, SessionInfo};
 use serde_json::json;
 
 use crate::agent::Agent;
-use crate::client::{Call, Client, Process, answer, failed};
+use crate::client::{Call, Client, Process, answer};
 use crate::failure;
 
 impl<A: Agent> Client<A> {
@@ -63,5 +64,5 @@ impl<A: Agent> Client<A> {
 }
 
 fn unsupported(query: u32, message: &str) -> Action {
-    answer(query, QueryResult::Failed(failed(FailureKind::Unsupported, message)))
+    answer(query, QueryResult::Failed(failure(FailureKind::Unsupported, message)))
 }

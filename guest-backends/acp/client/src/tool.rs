@@ -5,11 +5,8 @@
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::text::one_line;
+use aetheel_backend_sdk::tool::title;
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
-
-/// Bytes of a tool's title.
-const TITLE: usize = 160;
 
 /// Returns the unified kind of a tool by the name an agent gives it; none for unknown names.
 ///
@@ -43,12 +40,6 @@ pub fn kind_of_name(name: &str) -> Option<&'static str> {
         _ if name.starts_with("mcp__") || name.starts_with("mcp_") || name.contains("___") => "mcp",
         _ => return None,
     })
-}
-
-/// Returns one line about a use of a tool for people.
-#[must_use]
-pub fn title(text: &str, name: &str) -> String {
-    Some(one_line(text, TITLE)).filter(|title| !title.is_empty()).unwrap_or_else(|| name.to_owned())
 }
 
 fn kind_of_protocol(kind: &str) -> &'static str {

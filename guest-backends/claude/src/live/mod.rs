@@ -14,13 +14,13 @@ mod lines;
 mod queries;
 mod turn;
 
-use aetheel_backend_sdk::Backend;
-use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS, LINGER_MS, without_result};
+use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS, LINGER_MS};
 use aetheel_backend_sdk::rpc::write;
 use aetheel_backend_sdk::wit::{
     Action, Command, Delivery, Exited, Failure, FailureKind, Input, Outcome, Pipe, Query, SetTimer, Signal, SpawnFailed, StartTurn, Steer,
     SteerOutcome, Steered, Stop, TimedInput, TurnRef, Write,
 };
+use aetheel_backend_sdk::{Backend, without_result};
 
 use self::agent::{Agent, Need, Phase};
 use self::asks::Asks;

@@ -1,7 +1,7 @@
 //! A turn with an agent that lives on: from the wish for it to what its results come to.
 
 use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::one_shot::TurnResult;
+use aetheel_backend_sdk::TurnResult;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Outcome, StartTurn, TurnDone, TurnRef};
 

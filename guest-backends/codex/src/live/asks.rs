@@ -7,26 +7,19 @@
 //! What is allowed for the session is remembered here, and told as `accept` each time: Codex' own `acceptForSession` is the
 //! thread's, and the protocol of 0.169.0 has nothing that takes it back when the level is lowered.
 
-use std::collections::BTreeMap;
-
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::wit::{Action, Ask, AskKind, Decision, Part, Question, ToolStart};
+use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::wit::{AskKind, Decision, Part, Question, ToolStart, TurnRef};
 use serde_json::{Map, json};
 
-use super::{Agent, Call, Live, wire};
+use super::{Call, Codex, wire};
 use crate::tool;
 
-/// Questions under way.
-#[derive(Debug, Default)]
-pub(crate) struct Asks {
-    keys: u32,
-    open: BTreeMap<u32, Open>,
-}
-
+/// A request of the agent that waits for a person.
 #[derive(Debug)]
-struct Open {
+pub(super) struct Open {
     /// The agent's id of its request, as JSON.
-    id: String,
+    pub(super) id: String,
     session: u32,
     what: What,
     /// What "always" allows.
@@ -56,43 +49,11 @@ enum Then {
     Tell(String),
 }
 
-impl Asks {
-    pub(super) fn keys(&self) -> u32 {
-        self.keys
-    }
-
-    pub(super) fn from_key(keys: u32) -> Self {
-        Self { keys, open: BTreeMap::new() }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.open.clear();
-    }
-
-    /// The turn of a session is over, and with it what it asked.
-    pub(super) fn forget(&mut self, session: u32) {
-        self.open.retain(|_, open| open.session != session);
-    }
-
-    /// The agent does not want to know any more; also said of what was answered.
-    pub(super) fn resolved(&mut self, id: &str, out: &mut Vec<Action>) {
-        let withdrawn: Vec<u32> = self.open.iter().filter(|(_, open)| open.id == id).map(|(key, _)| *key).collect();
-        for key in withdrawn {
-            self.open.remove(&key);
-            out.push(Action::AskWithdrawn(key));
-        }
-    }
-}
-
-impl Live {
+impl Codex {
     /// The agent asks for something.
-    pub(super) fn request(&mut self, id: String, method: &str, params: &Value, line: &str, out: &mut Vec<Action>) {
-        let Agent::Ready(proc) = self.agent else { return };
-        if self.asks.open.values().any(|open| open.id == id) {
+    pub(super) fn request(&mut self, id: String, method: &str, params: &Value, line: &str, talk: &mut Talk) {
+        let proc = talk.proc();
+        if !talk.is_ready() || self.asks.any(|open| open.id == id) {
             return;
         }
         let item = params.text("itemId").unwrap_or_default();
@@ -131,42 +92,39 @@ impl Live {
             }
             "mcpServer/elicitation/request" => elicitation(params),
             method => {
-                self.strange(&format!("request {method:?}"), params, line, out);
+                self.strange(&format!("request {method:?}"), params, line, talk);
                 // The tool fails, the turn goes on.
-                return self.calls.error(proc, &id, -32601, "this client does not offer that", out);
+                return self.calls.error(proc, &id, -32601, "this client does not offer that", talk.out());
             }
         };
         let Some((session, turn)) = turn else {
             let (result, _) = what.reply(Decision::Dismissed);
-            return self.calls.result(proc, &id, &result, out);
+            return self.calls.result(proc, &id, &result, talk.out());
         };
         let granted = self.sessions.get(&session).is_some_and(|session| always.iter().all(|grant| session.grants.holds(grant)));
         if granted && !always.is_empty() {
             let (result, _) = what.reply(Decision::AllowOnce);
-            return self.calls.result(proc, &id, &result, out);
+            return self.calls.result(proc, &id, &result, talk.out());
         }
         let always_label = always_label.filter(|_| !always.is_empty());
-        self.asks.keys += 1;
-        let ask = self.asks.keys;
-        self.asks.open.insert(ask, Open { id, session, what, always });
-        out.push(Action::Ask(Ask { ask, session, turn, title, kind, always_label }));
+        self.asks.ask(TurnRef { session, turn }, title, kind, always_label, Open { id, session, what, always }, talk.out());
     }
 
-    pub(super) fn answered(&mut self, ask: u32, decision: Decision, out: &mut Vec<Action>) {
-        let (Some(open), Agent::Ready(proc)) = (self.asks.open.remove(&ask), &self.agent) else { return };
+    pub(super) fn answered(&mut self, ask: u32, decision: Decision, talk: &mut Talk) {
+        let Some(open) = self.asks.take(ask).filter(|_| talk.is_ready()) else { return };
         if decision == Decision::AllowAlways
             && let Some(session) = self.sessions.get_mut(&open.session)
         {
             open.always.into_iter().for_each(|grant| session.grants.give(grant));
         }
         let (result, then) = open.what.reply(decision);
-        self.calls.result(*proc, &open.id, &result, out);
+        self.calls.result(talk.proc(), &open.id, &result, talk.out());
         match then {
             Then::Nothing => {}
-            Then::Stop => self.stop(open.session, out),
+            Then::Stop => self.stop(open.session, talk),
             Then::Tell(text) => {
                 let text = format!("[The request was refused, with the words: {text}]");
-                self.tell(open.session, &wire::input(None, &[Part::Text(text)]), Call::Note, out);
+                self.tell(open.session, &wire::input(None, &[Part::Text(text)]), Call::Note, talk);
             }
         }
     }

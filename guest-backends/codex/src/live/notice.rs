@@ -1,9 +1,10 @@
 //! What `app-server` tells by itself, and which turn it is about.
 
 use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::live::{Agent as _, Talk};
 use aetheel_backend_sdk::wit::{Action, Diagnostic, EventKind, Failure, FailureKind, Level, Outcome};
 
-use super::Live;
+use super::Codex;
 use super::turn::{Stage, Turn};
 use crate::failure;
 use crate::story::Life;
@@ -50,37 +51,41 @@ const KNOWN: [&str; 36] = [
     "turn/moderationMetadata",
 ];
 
-impl Live {
-    pub(super) fn notification(&mut self, method: &str, params: &Value, line: &str, out: &mut Vec<Action>) {
+impl Codex {
+    pub(super) fn notification(&mut self, method: &str, params: &Value, line: &str, talk: &mut Talk) {
         match method {
             "turn/started" => {
                 if let (Some(key), Some(id)) = (self.session_of(params), params["turn"].text("id")) {
-                    self.running(key, None, id, out);
+                    self.running(key, None, id, talk);
                 }
             }
-            "turn/completed" => self.completed(params, out),
-            "item/started" => self.item(params, Life::Started, out),
-            "item/completed" => self.item(params, Life::Completed, out),
-            "serverRequest/resolved" => self.asks.resolved(&params["requestId"].to_string(), out),
+            "turn/completed" => self.completed(params, talk),
+            "item/started" => self.item(params, Life::Started, talk),
+            "item/completed" => self.item(params, Life::Completed, talk),
+            "serverRequest/resolved" => {
+                let id = params["requestId"].to_string();
+                // Also said of what was answered.
+                self.asks.withdraw(|open| open.id == id, talk.out());
+            }
             "thread/compacted" => self.forget_told(params),
             "thread/name/updated" => {
                 if let (Some(turn), Some(name)) = (self.turn_of(params), params.text("threadName")) {
-                    turn.emit(out).event(EventKind::Title(name.to_owned()));
+                    turn.emit(talk.out()).event(EventKind::Title(name.to_owned()));
                 }
             }
-            "warning" | "guardianWarning" => self.warning(params.text("message").unwrap_or_default(), params, out),
+            "warning" | "guardianWarning" => self.warning(params.text("message").unwrap_or_default(), params, talk),
             // Said of the machine at the start, and of us.
-            "configWarning" => log(Level::Warn, params, out),
-            "deprecationNotice" => log(Level::Debug, params, out),
+            "configWarning" => log(Level::Warn, params, talk.out()),
+            "deprecationNotice" => log(Level::Debug, params, talk.out()),
             _ if KNOWN.contains(&method) => {}
             // About a turn that is over, or not begun: the sums of an old turn come with a resumed thread.
             _ if params.get("turnId").is_some() && self.running_of(params).is_none() => {}
             _ => {
                 let Some(turn) = self.running_of(params) else {
-                    return self.strange(&format!("notification {method:?}"), params, line, out);
+                    return self.strange(&format!("notification {method:?}"), params, line, talk);
                 };
-                if !turn.told(method, params, out) {
-                    turn.emit(out).unrecognised(format!("notification {method:?}"), Some("method".to_owned()), line);
+                if !turn.told(method, params, talk.out()) {
+                    turn.emit(talk.out()).unrecognised(format!("notification {method:?}"), Some("method".to_owned()), line);
                 }
             }
         }
@@ -108,7 +113,7 @@ impl Live {
         Some(*key)
     }
 
-    fn item(&mut self, params: &Value, life: Life, out: &mut Vec<Action>) {
+    fn item(&mut self, params: &Value, life: Life, talk: &mut Talk) {
         let item = &params["item"];
         if let Some(turn) = self.running_of(params) {
             if tool::name(item) == "collab_tool_call" {
@@ -116,37 +121,37 @@ impl Live {
                 let threads = item.list("receiverThreadIds").iter().filter_map(Value::as_str);
                 turn.children.extend(threads.map(|thread| (thread.to_owned(), tool.to_owned())));
             }
-            let mut emit = aetheel_backend_sdk::Emit::new(turn.key, out);
+            let mut emit = aetheel_backend_sdk::Emit::new(turn.key, talk.out());
             if turn.story.item(item, life, &mut emit) {
                 self.forget_told(params);
             }
         } else if life == Life::Completed && tool::name(item) == "agent_message" {
-            self.child_said(params, item.text("text").unwrap_or_default(), out);
+            self.child_said(params, item.text("text").unwrap_or_default(), talk);
         } else if life == Life::Completed && tool::name(item) == "context_compaction" {
             self.forget_told(params);
         }
     }
 
     /// What a sub-agent says goes to the tool that started it.
-    fn child_said(&mut self, params: &Value, text: &str, out: &mut Vec<Action>) {
+    fn child_said(&mut self, params: &Value, text: &str, talk: &mut Talk) {
         let thread = params.text("threadId").unwrap_or_default();
         for turn in self.sessions.values().filter_map(|session| session.turn.as_ref()) {
             if let Some((_, tool)) = turn.children.iter().rev().find(|(child, _)| child == thread) {
-                turn.story.output(tool, text, &mut turn.emit(out));
+                turn.story.output(tool, text, &mut turn.emit(talk.out()));
             }
         }
     }
 
-    fn completed(&mut self, params: &Value, out: &mut Vec<Action>) {
+    fn completed(&mut self, params: &Value, talk: &mut Talk) {
         let told = &params["turn"];
         let running = self.turn_of(params).is_some_and(|turn| matches!(&turn.stage, Stage::Running(_) | Stage::Asked));
         if !running {
-            return self.compacted(params, out);
+            return self.compacted(params, talk);
         }
         let Some(key) = self.session_of(params) else { return };
         let Some(session) = self.sessions.get_mut(&key) else { return };
-        let ours = |turn: &mut Turn| matches!(&turn.stage, Stage::Running(id) if told.text("id") == Some(id));
-        let Some(turn) = session.turn.take_if(ours) else { return };
+        let ours = |turn: &Turn| matches!(&turn.stage, Stage::Running(id) if told.text("id") == Some(id));
+        let Some(turn) = session.turn.as_mut().filter(|turn| ours(turn)) else { return };
         let outcome = match told.text("status") {
             Some("completed") => Outcome::Completed,
             Some("interrupted") => Outcome::Interrupted,
@@ -163,8 +168,8 @@ impl Live {
                 Outcome::Failed(Failure { kind: FailureKind::Protocol, message, retry_after_ms: None })
             }
         };
-        turn.done(outcome, out);
-        self.asks.forget(key);
+        let turn = turn.key;
+        self.finish(turn, outcome, talk);
     }
 
     /// What was told of the system prompt may be lost: it is told again.
@@ -177,10 +182,10 @@ impl Live {
         }
     }
 
-    fn warning(&mut self, text: &str, params: &Value, out: &mut Vec<Action>) {
+    fn warning(&mut self, text: &str, params: &Value, talk: &mut Talk) {
         match self.turn_of(params) {
-            Some(turn) => turn.emit(out).notice(text),
-            None => out.push(Action::Diagnostic(Diagnostic { level: Level::Warn, text: text.to_owned() })),
+            Some(turn) => turn.emit(talk.out()).notice(text),
+            None => talk.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text: text.to_owned() })),
         }
     }
 }

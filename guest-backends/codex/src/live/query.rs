@@ -1,20 +1,21 @@
 //! Questions of the host beside turns.
 
+use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{Action, Failure, FailureKind, Model, Query, QueryAnswer, QueryKind, QueryResult, SessionInfo};
+use aetheel_backend_sdk::wit::{FailureKind, Model, Query, QueryKind, QueryResult, SessionInfo};
 use serde_json::json;
 
-use super::{Agent, Call, Live, refusal};
+use super::{Call, Codex, refusal};
 use crate::native_id::NativeId;
 
 /// Sessions told at most.
 const SESSIONS: u32 = 100;
 
-impl Live {
+impl Codex {
     /// Asks the agent; it is ready.
-    pub(super) fn ask(&mut self, query: Query, out: &mut Vec<Action>) {
-        let Agent::Ready(proc) = self.agent else { return };
+    pub(super) fn ask(&mut self, query: Query, talk: &mut Talk) {
         let busy = query
             .session
             .and_then(|key| self.sessions.get(&key))
@@ -26,28 +27,28 @@ impl Live {
             (QueryKind::Sessions, _) => ("thread/list", json!({ "limit": SESSIONS })),
             (QueryKind::Rename(name), Some(thread)) => ("thread/name/set", json!({ "threadId": thread, "name": name })),
             (QueryKind::Compact, Some(_)) if busy => {
-                return fail(query.query, failure(FailureKind::Other, "the session is at work: try again after its turn"), out);
+                return talk.refuse(query.query, failure(FailureKind::Other, "the session is at work: try again after its turn"));
             }
             (QueryKind::Compact, Some(thread)) => ("thread/compact/start", json!({ "threadId": thread })),
             (QueryKind::Rename(_) | QueryKind::Compact, None) => {
-                return fail(query.query, failure(FailureKind::SessionUnknown, "the session has no thread on this link yet"), out);
+                return talk.refuse(query.query, failure(FailureKind::SessionUnknown, "the session has no thread on this link yet"));
             }
             (QueryKind::DeleteSession(id), _) => match NativeId::parse(id) {
                 Some(id) => ("thread/delete", json!({ "threadId": id.thread })),
-                None => return fail(query.query, failure(FailureKind::SessionUnknown, "the session id is not one of Codex"), out),
+                None => return talk.refuse(query.query, failure(FailureKind::SessionUnknown, "the session id is not one of Codex")),
             },
             (QueryKind::Raw(_), _) => {
-                return fail(query.query, failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"), out);
+                return talk.refuse(query.query, failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"));
             }
         };
         if let (QueryKind::Compact, Some(session)) = (&query.kind, query.session.and_then(|key| self.sessions.get_mut(&key))) {
             session.compacting = Some(query.query);
         }
-        self.calls.request(proc, method, &params.to_string(), Call::Query(query), out);
+        self.calls.request(talk.proc(), method, &params.to_string(), Call::Query(query), talk.out());
     }
 
     /// The agent answered a query.
-    pub(super) fn query_answered(&mut self, query: Query, result: Result<&Value, &Value>, out: &mut Vec<Action>) {
+    pub(super) fn query_answered(&mut self, query: Query, result: Result<&Value, &Value>, talk: &mut Talk) {
         let compacting = query.session.filter(|_| query.kind == QueryKind::Compact);
         match (compacting, result) {
             // It has only begun, see `compacted`.
@@ -56,22 +57,21 @@ impl Live {
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.compacting = None;
                 }
-                answer(query, result, out);
-                self.advance(key, out);
+                answer(query, result, talk);
             }
-            (None, _) => answer(query, result, out),
+            (None, _) => answer(query, result, talk),
         }
     }
 
     /// A thread was shortened, if that is what was going on in it.
-    pub(super) fn compacted(&mut self, params: &Value, out: &mut Vec<Action>) {
+    pub(super) fn compacted(&mut self, params: &Value, talk: &mut Talk) {
         let id = params.text("threadId");
         let open = self
             .sessions
             .iter_mut()
             .find(|(_, session)| session.compacting.is_some() && session.thread.as_ref().map(|thread| thread.id.thread.as_str()) == id);
-        let Some((key, session)) = open else { return };
-        let (key, query) = (*key, session.compacting.take());
+        let Some((_, session)) = open else { return };
+        let query = session.compacting.take();
         let turn = &params["turn"];
         let answer = match turn.text("status") {
             Some("completed") => QueryResult::Done,
@@ -80,13 +80,14 @@ impl Live {
                 &turn["error"]["codexErrorInfo"],
             )),
         };
-        out.extend(query.map(|query| Action::QueryAnswer(QueryAnswer { query, answer })));
-        self.advance(key, out);
+        if let Some(query) = query {
+            talk.answer(query, answer);
+        }
     }
 }
 
 /// Answers with what the agent said.
-pub(super) fn answer(query: Query, result: Result<&Value, &Value>, out: &mut Vec<Action>) {
+pub(super) fn answer(query: Query, result: Result<&Value, &Value>, talk: &mut Talk) {
     let answer = match (result, query.kind) {
         (Err(error), _) => QueryResult::Failed(refusal(error)),
         (Ok(result), QueryKind::Health) => health(result),
@@ -94,15 +95,7 @@ pub(super) fn answer(query: Query, result: Result<&Value, &Value>, out: &mut Vec
         (Ok(result), QueryKind::Sessions) => QueryResult::Sessions(result.list("data").iter().filter_map(session).collect()),
         (Ok(_), _) => QueryResult::Done,
     };
-    out.push(Action::QueryAnswer(QueryAnswer { query: query.query, answer }));
-}
-
-pub(super) fn fail(query: u32, failure: Failure, out: &mut Vec<Action>) {
-    out.push(Action::QueryAnswer(QueryAnswer { query, answer: QueryResult::Failed(failure) }));
-}
-
-fn failure(kind: FailureKind, message: &str) -> Failure {
-    Failure { kind, message: message.to_owned(), retry_after_ms: None }
+    talk.answer(query.query, answer);
 }
 
 /// It answers at all, and is signed in where its model provider wants that.

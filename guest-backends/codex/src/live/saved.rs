@@ -2,23 +2,22 @@
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::live::Asks;
 use serde_json::json;
 
-use super::asks::Asks;
+use super::Codex;
 use super::session::{Session, Thread};
 use super::wire::{InForce, Policy};
-use super::{Agent, Live};
 use crate::native_id::NativeId;
 
 /// Raised when the form changes.
 const FORM: u32 = 1;
 
-impl Live {
+impl Codex {
     /// None: it is not idle, or there is nothing to take over.
-    pub(super) fn saved(&self) -> Option<String> {
-        let Agent::Ready(proc) = self.agent else { return None };
-        let idle = self.calls.open().next().is_none() && self.asks.is_empty() && self.waiting.is_empty();
-        if !idle || self.sessions.values().any(|session| session.turn.is_some() || session.compacting.is_some()) {
+    pub(super) fn saved(&self, proc: u32) -> Option<String> {
+        let idle = self.calls.open().next().is_none() && self.asks.is_empty();
+        if !idle || self.sessions.values().any(|session| session.compacting.is_some()) {
             return None;
         }
         let threads = self.sessions.iter().filter_map(|(key, session)| Some((key, session.thread.as_ref()?, session.grants.given())));
@@ -33,22 +32,22 @@ impl Live {
                 })
             })
             .collect();
-        Some(json!({ "form": FORM, "proc": proc, "procs": self.procs, "asks": self.asks.keys(), "sessions": sessions }).to_string())
+        Some(json!({ "form": FORM, "proc": proc, "procs": proc, "asks": self.asks.last(), "sessions": sessions }).to_string())
     }
 
-    pub(super) fn restored(state: &str) -> Option<Self> {
+    /// Returns the process, too.
+    pub(super) fn restored(state: &str) -> Option<(Self, u32)> {
         let state = json::parse(state).ok()?;
         if state.count("form") != Some(FORM) {
             return None;
         }
         let sessions = state.list("sessions").iter();
-        Some(Self {
-            agent: Agent::Ready(state.count("proc")?),
-            procs: state.count("procs")?,
-            asks: Asks::from_key(state.count("asks")?),
+        let restored = Self {
+            asks: Asks::counting_from(state.count("asks")?),
             sessions: sessions.map(|saved| Some((saved.count("session")?, session(saved)?))).collect::<Option<_>>()?,
             ..Self::default()
-        })
+        };
+        Some((restored, state.count("proc")?))
     }
 }
 

@@ -2,15 +2,14 @@
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::{
-    Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome, Steered, TurnRef,
-};
+use aetheel_backend_sdk::live::{Agent as _, Step, Talk};
+use aetheel_backend_sdk::wit::{Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome};
 use serde_json::json;
 
 use super::asks::Grant;
 use super::turn::{Stage, Turn};
 use super::wire::{self, InForce};
-use super::{Agent, Call, Live, refusal};
+use super::{Call, Codex, refusal};
 use crate::native_id::NativeId;
 use crate::prompt;
 
@@ -19,7 +18,7 @@ use crate::prompt;
 pub(crate) struct Session {
     pub(crate) thread: Option<Thread>,
     /// A thread is being opened: the one asked for, none for a new one, and what it will go by.
-    opening: Option<(Option<NativeId>, bool, InForce, u64)>,
+    pub(crate) opening: Option<(Option<NativeId>, bool, InForce, u64)>,
     pub(crate) turn: Option<Turn>,
     /// The query that had the thread shortened. That is a turn of the agent's own, which another one must not disturb.
     pub(crate) compacting: Option<u32>,
@@ -50,13 +49,6 @@ impl Session {
     pub(crate) fn with(thread: Thread, grants: Grants<Grant>) -> Self {
         Self { thread: Some(thread), grants, ..Self::default() }
     }
-
-    /// Ends its turn, if there is one.
-    pub(crate) fn end(self, outcome: Outcome, out: &mut Vec<Action>) {
-        if let Some(turn) = self.turn {
-            turn.done(outcome, out);
-        }
-    }
 }
 
 impl Thread {
@@ -71,45 +63,19 @@ impl Thread {
     }
 }
 
-impl Live {
-    /// Takes a turn on. It waits for the agent, and for its thread.
-    pub(super) fn start(&mut self, start: StartTurn, out: &mut Vec<Action>) {
-        let key = (start.session, start.turn);
-        let session = self.sessions.entry(start.session).or_default();
-        let fault = if session.turn.is_some() {
-            Some((FailureKind::Unsupported, "the session has a turn already"))
-        } else if start.native_id.as_ref().is_some_and(|id| NativeId::parse(id).is_none()) {
-            Some((FailureKind::SessionUnknown, "the session id is not one of Codex"))
-        } else {
-            None
-        };
-        let fault = fault.map(|(kind, message)| Failure { kind, message: message.to_owned(), retry_after_ms: None });
-        if let Some(failure) = fault.or_else(|| prompt::check(&start.parts).err()) {
-            return Turn::new(start).done(Outcome::Failed(failure), out);
-        }
-        session.grants.begin(&start.settings);
-        session.turn = Some(Turn::new(start));
-        match self.agent {
-            Agent::Down => self.launch(Some(key), out),
-            _ => self.advance(key.0, out),
-        }
-    }
-
+impl Codex {
     /// Does what a waiting turn needs next.
-    pub(super) fn advance(&mut self, key: u32, out: &mut Vec<Action>) {
-        let Agent::Ready(proc) = self.agent else { return };
-        let Some(session) = self.sessions.get_mut(&key) else { return };
-        let Some(Turn { stage: Stage::Waiting(start), key: turn, .. }) = &mut session.turn else { return };
-        if session.compacting.is_some() {
-            return;
-        }
-        let asked = start.native_id.as_deref().and_then(NativeId::parse);
+    pub(super) fn advance(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+        let (key, proc) = (start.session, talk.proc());
+        let Some(session) = self.sessions.get_mut(&key).filter(|session| session.compacting.is_none()) else { return Step::Wait };
+        let Some(turn) = &mut session.turn else { return Step::Wait };
+        let asked = turn.asked.clone();
         // A thread that is open is the conversation, unless another one is asked for.
         let open =
-            session.thread.as_mut().filter(|thread| !start.fork && asked.as_ref().is_none_or(|asked| asked.thread == thread.id.thread));
+            session.thread.as_mut().filter(|thread| !turn.fork && asked.as_ref().is_none_or(|asked| asked.thread == thread.id.thread));
         let wanted = InForce::of(&start.settings, &start.cwd);
         if let Some(thread) = open {
-            if let Some(known) = &start.native_id
+            if let Some(known) = &turn.known
                 && *known != thread.reported
             {
                 // The host has another one.
@@ -122,33 +88,33 @@ impl Live {
             let own = (thread.model.as_deref(), thread.effort.as_deref());
             let params = wire::begin(&thread.id.thread, &thread.in_force, &wanted, own, &input);
             let begun = Box::new(Begun { in_force: wanted, told });
-            self.calls.request(proc, "turn/start", &params, Call::Begin(key, turn.turn, begun), out);
-            wire::fill_blobs(out);
-            if let Some(turn) = &mut session.turn {
-                turn.stage = Stage::Asked;
-            }
-        } else if session.opening.is_none() {
-            let method = match (&asked, start.fork) {
+            self.calls.request(proc, "turn/start", &params, Call::Begin(key, start.turn, begun), talk.out());
+            wire::fill_blobs(talk.out());
+            turn.stage = Stage::Asked;
+            return Step::Prompted;
+        }
+        if session.opening.is_none() {
+            let method = match (&asked, turn.fork) {
                 (None, _) => "thread/start",
                 (Some(_), false) => "thread/resume",
                 (Some(_), true) => "thread/fork",
             };
             let params = wire::open(&start.settings, &start.cwd, asked.as_ref().map(|asked| asked.thread.as_str()));
-            self.calls.request(proc, method, &params.to_string(), Call::Open(key, turn.turn), out);
+            self.calls.request(proc, method, &params.to_string(), Call::Open(key, start.turn), talk.out());
             // Said with the first turn only, so that what it goes back to is known.
             let in_force = InForce { model: None, effort: None, plan: asked.as_ref().is_some_and(|asked| asked.plan), ..wanted };
-            session.opening = Some((asked, start.fork, in_force, prompt::instructions(&start.settings).1));
+            session.opening = Some((asked, turn.fork, in_force, prompt::instructions(&start.settings).1));
             // It continues in the copy.
-            start.fork = false;
-            start.native_id = None;
+            (turn.fork, turn.asked, turn.known) = (false, None, None);
             if session.thread.take().is_some() {
                 session.grants.clear();
             }
         }
+        Step::Wait
     }
 
     /// A thread was opened, or was not.
-    pub(super) fn opened(&mut self, key: u32, for_turn: u32, result: Result<&Value, &Value>, out: &mut Vec<Action>) {
+    pub(super) fn opened(&mut self, key: u32, for_turn: u32, result: Result<&Value, &Value>, talk: &mut Talk) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         let Some((asked, forked, in_force, told)) = session.opening.take() else { return };
         let found = result.ok().and_then(|result| result["thread"].text("id")).filter(|id| NativeId::parse(id).is_some());
@@ -160,14 +126,14 @@ impl Live {
                     Some(asked) => NativeId { told: asked.told, plan: asked.plan, ..NativeId::bare(found) },
                 };
                 let mut thread = Thread { id, reported: String::new(), in_force, model: own("model"), effort: own("reasoningEffort") };
-                if let Some(Turn { stage: Stage::Waiting(start), .. }) = &session.turn {
-                    thread.report(key, start.settings.model.clone(), result["thread"].text("name").map(str::to_owned), out);
+                if let Some(turn) = session.turn.as_ref().filter(|turn| matches!(turn.stage, Stage::Waiting)) {
+                    thread.report(key, turn.model.clone(), result["thread"].text("name").map(str::to_owned), talk.out());
                 }
                 session.thread = Some(thread);
                 if let (Some(turn), Some(asked), false) = (&session.turn, asked, forked)
                     && asked.thread != found
                 {
-                    turn.emit(out).notice("Codex could not continue the conversation and began a new one.");
+                    turn.emit(talk.out()).notice("Codex could not continue the conversation and began a new one.");
                     if let Some(thread) = &mut session.thread {
                         (thread.id.told, thread.id.plan, thread.in_force.plan) = (None, false, false);
                     }
@@ -178,16 +144,15 @@ impl Live {
                     Err(error) => refusal(error),
                     Ok(_) => Failure { kind: FailureKind::Protocol, message: "Codex named no thread".to_owned(), retry_after_ms: None },
                 };
-                if let Some(turn) = session.turn.take_if(|turn| turn.key.turn == for_turn) {
-                    turn.done(Outcome::Failed(failure), out);
+                if let Some(turn) = talk.turn_of(key).filter(|turn| turn.turn == for_turn) {
+                    self.finish(turn, Outcome::Failed(failure), talk);
                 }
             }
         }
-        self.advance(key, out);
     }
 
     /// A turn began, or did not.
-    pub(super) fn begun(&mut self, key: u32, turn: u32, begun: Begun, result: Result<&Value, &Value>, out: &mut Vec<Action>) {
+    pub(super) fn begun(&mut self, key: u32, turn: u32, begun: Begun, result: Result<&Value, &Value>, talk: &mut Talk) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         match result {
             Ok(result) => {
@@ -195,10 +160,10 @@ impl Live {
                     thread.id.plan = begun.in_force.plan;
                     thread.id.told = begun.told;
                     thread.in_force = begun.in_force;
-                    thread.report(key, thread.in_force.model.clone(), None, out);
+                    thread.report(key, thread.in_force.model.clone(), None, talk.out());
                 }
                 if let Some(id) = result["turn"].text("id") {
-                    self.running(key, Some(turn), id, out);
+                    self.running(key, Some(turn), id, talk);
                 }
             }
             Err(error) => {
@@ -206,70 +171,57 @@ impl Live {
                 if failure.kind == FailureKind::SessionUnknown {
                     session.thread = None;
                 }
-                if let Some(turn) = session.turn.take_if(|open| open.key.turn == turn) {
-                    turn.done(Outcome::Failed(failure), out);
-                    self.asks.forget(key);
+                if let Some(turn) = talk.turn_of(key).filter(|open| open.turn == turn) {
+                    self.finish(turn, Outcome::Failed(failure), talk);
                 }
             }
         }
     }
 
     /// The agent's id of a turn that was asked for is known.
-    pub(super) fn running(&mut self, key: u32, turn: Option<u32>, id: &str, out: &mut Vec<Action>) {
+    pub(super) fn running(&mut self, key: u32, turn: Option<u32>, id: &str, talk: &mut Talk) {
         let Some(open) = self.sessions.get_mut(&key).and_then(|session| session.turn.as_mut()) else { return };
         if matches!(open.stage, Stage::Asked) && turn.is_none_or(|turn| turn == open.key.turn) {
             open.stage = Stage::Running(id.to_owned());
-            if open.interrupted {
-                self.stop(key, out);
+            if talk.is_interrupted(key) {
+                self.stop(key, talk);
             }
         }
     }
 
-    pub(super) fn interrupt(&mut self, turn: TurnRef, out: &mut Vec<Action>) {
-        let Some(session) = self.sessions.get_mut(&turn.session) else { return };
-        let Some(open) = session.turn.as_mut().filter(|open| open.key == turn) else { return };
-        open.interrupted = true;
-        match open.stage {
-            Stage::Waiting(_) => std::mem::take(&mut session.turn).into_iter().for_each(|turn| turn.done(Outcome::Interrupted, out)),
-            // As soon as it has an id.
-            Stage::Asked => {}
-            Stage::Running(_) => self.stop(turn.session, out),
-        }
-    }
-
     /// Asks the agent to stop the running turn of a session.
-    pub(super) fn stop(&mut self, key: u32, out: &mut Vec<Action>) {
-        if let (Agent::Ready(proc), Some((thread, turn))) = (&self.agent, self.running_turn(key)) {
+    pub(super) fn stop(&mut self, key: u32, talk: &mut Talk) {
+        if let Some((thread, turn)) = self.running_turn(key).filter(|_| talk.is_ready()) {
             let params = json!({ "threadId": thread, "turnId": turn }).to_string();
-            self.calls.request(*proc, "turn/interrupt", &params, Call::Note, out);
+            self.calls.request(talk.proc(), "turn/interrupt", &params, Call::Note, talk.out());
         }
     }
 
-    pub(super) fn steer(&mut self, steer: &Steer, out: &mut Vec<Action>) {
+    pub(super) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
         let open = self.sessions.get(&steer.session).and_then(|session| session.turn.as_ref());
         let fits = steer.delivery == Delivery::Steer && open.is_some_and(|turn| turn.key.turn == steer.turn);
-        if !(fits && self.tell(steer.session, &wire::input(None, &steer.parts), Call::Steer(steer.message), out)) {
-            steered(steer.message, false, out);
+        if !(fits && self.tell(steer.session, &wire::input(None, &steer.parts), Call::Steer(steer.message), talk)) {
+            steered(steer.message, false, talk);
         }
     }
 
     /// Hands further input to the running turn of a session. Returns false when there is none.
-    pub(super) fn tell(&mut self, key: u32, input: &str, call: Call, out: &mut Vec<Action>) -> bool {
-        let (Agent::Ready(proc), Some((thread, turn))) = (&self.agent, self.running_turn(key)) else { return false };
+    pub(super) fn tell(&mut self, key: u32, input: &str, call: Call, talk: &mut Talk) -> bool {
+        let Some((thread, turn)) = self.running_turn(key).filter(|_| talk.is_ready()) else { return false };
         let params = format!("{{\"threadId\":{},\"expectedTurnId\":{},\"input\":{input}}}", json!(thread), json!(turn));
-        self.calls.request(*proc, "turn/steer", &params, call, out);
-        wire::fill_blobs(out);
+        self.calls.request(talk.proc(), "turn/steer", &params, call, talk.out());
+        wire::fill_blobs(talk.out());
         true
     }
 
     /// The agent keeps the thread on disk and forgets it otherwise.
-    pub(super) fn close(&mut self, key: u32, out: &mut Vec<Action>) {
+    pub(super) fn unsubscribe(&mut self, key: u32, talk: &mut Talk) {
         if self.sessions.get(&key).is_none_or(|session| session.turn.is_some()) {
             return;
         }
-        if let (Some(Session { thread: Some(thread), .. }), Agent::Ready(proc)) = (self.sessions.remove(&key), &self.agent) {
+        if let Some(thread) = self.sessions.remove(&key).and_then(|session| session.thread).filter(|_| talk.is_ready()) {
             let params = json!({ "threadId": thread.id.thread }).to_string();
-            self.calls.request(*proc, "thread/unsubscribe", &params, Call::Note, out);
+            self.calls.request(talk.proc(), "thread/unsubscribe", &params, Call::Note, talk.out());
         }
     }
 
@@ -283,7 +235,7 @@ impl Live {
 }
 
 /// Says what became of a message. What the agent refuses, because the turn is just over, is prompted again later.
-pub(super) fn steered(message: u32, injected: bool, out: &mut Vec<Action>) {
+pub(super) fn steered(message: u32, injected: bool, talk: &mut Talk) {
     let outcome = if injected { SteerOutcome::Injected } else { SteerOutcome::NotNow };
-    out.push(Action::Steered(Steered { message, outcome }));
+    talk.steered(message, outcome);
 }

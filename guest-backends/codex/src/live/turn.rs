@@ -1,10 +1,11 @@
 //! A turn: how far it is, and what is told of it while it runs.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::{Action, FailureKind, Outcome, StartTurn, TurnDone, TurnRef, Usage};
+use aetheel_backend_sdk::wit::{Action, FailureKind, Outcome, StartTurn, TurnRef, Usage};
+use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::failure;
+use crate::native_id::NativeId;
 use crate::story::{Story, plan};
 use crate::tokens::Tokens;
 
@@ -22,15 +23,20 @@ pub(crate) struct Turn {
     pub(crate) error: Option<(String, Value<'static>)>,
     /// Threads of sub-agents, and the tool each belongs to.
     pub(crate) children: Vec<(String, String)>,
-    /// It is to be stopped as soon as it has an id.
-    pub(crate) interrupted: bool,
+    /// The thread that was asked for, and whether a copy of it was.
+    pub(crate) asked: Option<NativeId>,
+    pub(crate) fork: bool,
+    /// The id the host has.
+    pub(crate) known: Option<String>,
+    /// The model that was chosen.
+    pub(crate) model: Option<String>,
 }
 
 /// How far a turn is.
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// For the agent, or for its thread.
-    Waiting(Box<StartTurn>),
+    Waiting,
     /// `turn/start` is not answered yet.
     Asked,
     /// The agent's id of it.
@@ -38,17 +44,20 @@ pub(crate) enum Stage {
 }
 
 impl Turn {
-    pub(crate) fn new(start: StartTurn) -> Self {
+    pub(crate) fn new(start: &StartTurn) -> Self {
         Self {
             key: TurnRef { session: start.session, turn: start.turn },
-            stage: Stage::Waiting(Box::new(start)),
+            stage: Stage::Waiting,
             story: Story::default(),
             spent: Tokens::default(),
             sums: None,
             usage: None,
             error: None,
             children: Vec::new(),
-            interrupted: false,
+            asked: start.native_id.as_deref().and_then(NativeId::parse),
+            fork: start.fork,
+            known: start.native_id.clone(),
+            model: start.settings.model.clone(),
         }
     }
 
@@ -56,12 +65,11 @@ impl Turn {
         Emit::new(self.key, out)
     }
 
-    /// Ends it.
-    pub(crate) fn done(mut self, outcome: Outcome, out: &mut Vec<Action>) {
-        let key = self.key;
-        self.story.end(&mut Emit::new(key, out));
+    /// What it comes to.
+    pub(crate) fn result(mut self, outcome: Outcome, out: &mut Vec<Action>) -> TurnResult {
+        self.story.end(&mut Emit::new(self.key, out));
         let text = if outcome == Outcome::Completed { self.story.answer.last() } else { None };
-        out.push(Action::TurnDone(TurnDone { session: key.session, turn: key.turn, outcome, text, usage: self.usage }));
+        TurnResult { outcome, text, usage: self.usage }
     }
 
     /// Takes in what is told of a running turn. Returns false for what it does not know.

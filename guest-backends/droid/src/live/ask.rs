@@ -5,11 +5,12 @@
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{self, Action, Answer, AskKind, Decision, Question, ToolStart};
+use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Question, ToolStart};
 use serde_json::json;
 
-use super::Live;
+use super::Droid;
 use super::turn::Turn;
 use crate::tool;
 
@@ -31,36 +32,33 @@ enum Wants {
     Answers(Vec<(u32, String)>),
 }
 
-impl Live {
-    pub(super) fn asked(&mut self, id: &str, method: &str, params: &Json, raw: &str, out: &mut Vec<Action>) {
-        if self.asks.values().any(|ask| ask.id == id) {
+impl Droid {
+    pub(super) fn asked(&mut self, id: &str, method: &str, params: &Json, raw: &str, talk: &mut Talk) {
+        if self.asks.any(|ask| ask.id == id) {
             return;
         }
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.prompted && !turn.interrupted) else {
-            return self.calls.result(self.proc, id, CANCEL, out);
+        let Some(turn) = self.turn.as_mut().filter(|turn| !turn.interrupted) else {
+            return self.calls.result(talk.proc(), id, CANCEL, talk.out());
         };
         turn.heard = true;
         let (title, kind, always, wants) = match method {
             "droid.request_permission" => {
                 if turn.allows(params) {
-                    return self.calls.result(self.proc, id, r#"{"selectedOption":"proceed_once"}"#, out);
+                    return self.calls.result(talk.proc(), id, r#"{"selectedOption":"proceed_once"}"#, talk.out());
                 }
                 permission(params)
             }
             "droid.ask_user" => questions(params),
             _ => {
-                self.unrecognised(format!("request {method:?}"), Some("method"), raw, out);
-                return self.calls.result(self.proc, id, CANCEL, out);
+                talk.unrecognised(format!("request {method:?}"), Some("method"), raw);
+                return self.calls.result(talk.proc(), id, CANCEL, talk.out());
             }
         };
-        let key = turn.key;
-        self.last_ask += 1;
-        self.asks.insert(self.last_ask, Ask { id: id.to_owned(), wants });
-        out.push(Action::Ask(wit::Ask { ask: self.last_ask, session: key.session, turn: key.turn, title, kind, always_label: always }));
+        self.asks.ask(turn.key, title, kind, always, Ask { id: id.to_owned(), wants }, talk.out());
     }
 
-    pub(super) fn answer(&mut self, answer: Answer, out: &mut Vec<Action>) {
-        let Some(Ask { id, wants }) = self.asks.remove(&answer.ask) else { return };
+    pub(super) fn answered(&mut self, answer: Answer, talk: &mut Talk) {
+        let Some(Ask { id, wants }) = self.asks.take(answer.ask) else { return };
         let Some(turn) = &mut self.turn else { return };
         let result = match (wants, answer.decision) {
             (Wants::Permission(_), Decision::AllowOnce) => json!({ "selectedOption": "proceed_once" }),
@@ -88,16 +86,13 @@ impl Live {
                 json!({ "cancelled": true, "answers": [] })
             }
         };
-        self.calls.result(self.proc, &id, &result.to_string(), out);
+        self.calls.result(talk.proc(), &id, &result.to_string(), talk.out());
     }
 
     /// Droid settled a request without us, as when it was interrupted.
-    pub(super) fn resolved(&mut self, request: &str, out: &mut Vec<Action>) {
+    pub(super) fn resolved(&mut self, request: &str, talk: &mut Talk) {
         let id = json!(request).to_string();
-        if let Some(key) = self.asks.iter().find(|(_, ask)| ask.id == id).map(|(key, _)| *key) {
-            self.asks.remove(&key);
-            out.push(Action::AskWithdrawn(key));
-        }
+        self.asks.withdraw(|ask| ask.id == id, talk.out());
     }
 }
 
@@ -158,14 +153,14 @@ fn together(tools: Vec<ToolStart>) -> ToolStart {
     let inputs = tools.iter().map(|tool| tool.input.as_str()).collect::<Vec<_>>().join(",");
     let targets = tools.iter().filter_map(|tool| tool.target.as_deref()).collect::<Vec<_>>().join("\n");
     let several = tools.len() > 1;
-    let first = tools.into_iter().next().unwrap_or_else(|| tool::start("", "", &Json::Null));
+    let first = tools.into_iter().next().unwrap_or_else(|| tool::TOOLS.start("", "", &Json::Null));
     if several { ToolStart { input: format!("[{inputs}]"), target: Some(targets), ..first } } else { first }
 }
 
 fn about(asked: &Json) -> ToolStart {
     let used = &asked["toolUse"];
     let details = &asked["details"];
-    let mut tool = tool::start(used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
+    let mut tool = tool::TOOLS.start(used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
     // What Droid is about to do, where that is more than the tool's input.
     let target = ["fullCommand", "filePath", "target", "command"].into_iter().find_map(|key| details.text(key));
     if let Some(target) = target {

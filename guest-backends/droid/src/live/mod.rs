@@ -1,8 +1,7 @@
 //! A long-lived `droid exec`, spoken to in JSON-RPC over its stdio: one session, many turns.
 //!
-//! [`Live::advance`] is the heart: whenever something changed, it does the next thing a waiting turn needs: start Droid,
-//! open the session, put the settings, hand over the prompt. The rest is what Droid says while the turn runs ([`notes`])
-//! and asks ([`ask`]).
+//! The SDK sees to the process and to which turns are open. Here is what a waiting turn needs next (`prompt`): the session, the settings, the
+//! prompt; the rest is what Droid says while the turn runs ([`notes`]) and asks ([`ask`]).
 
 mod ask;
 mod notes;
@@ -10,30 +9,22 @@ mod open;
 mod query;
 mod turn;
 
-use std::collections::BTreeMap;
-
 use aetheel_backend_sdk::json::{self, Value as Json};
+use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
 use aetheel_backend_sdk::text::{one_line, stderr_summary};
 use aetheel_backend_sdk::wit::{
-    Action, Command, Exit, Exited, FailureKind, Input, Line, Outcome, Pipe, Query, SetTimer, Signal, Spawn, SpawnFailed, StartTurn, Stop,
-    TimedInput, TurnDone, TurnRef,
+    Answer, Exited, Failure, FailureKind, Level, Line, Outcome, Query, Spawn, StartTurn, Steer, SteerOutcome, TurnRef,
 };
-use aetheel_backend_sdk::{Backend, Emit};
+use aetheel_backend_sdk::{TurnResult, failure};
 
 use self::ask::Ask;
 use self::open::Put;
 use self::turn::Turn;
-use crate::failure::{self, failure};
+use crate::failure;
 use crate::plan::{self, Fixed, word};
 
 const ENVELOPE: &str = r#""jsonrpc":"2.0","type":"$kind","factoryApiVersion":"1.0.0""#;
-/// Runs while Droid is asked to leave.
-const LEAVE: u32 = 1;
-/// Milliseconds Droid may take to leave by itself; it takes 200 (a hung one does not at all).
-const LEAVE_MS: u32 = 1500;
-const STOP_GRACE_MS: u32 = 1000;
-
 /// What a request of ours was for.
 #[derive(Debug)]
 enum Call {
@@ -56,26 +47,14 @@ enum Call {
     Compact(u32),
 }
 
-/// Where the process is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Agent {
-    #[default]
-    None,
-    /// Asked for.
-    Starting,
-    Up,
-    /// Asked to go.
-    Leaving,
-}
+/// The backend with one process for a conversation.
+pub type Live = live::Live<Droid>;
 
 /// One session with a long-lived Droid.
 #[derive(Debug)]
-pub struct Live {
+pub struct Droid {
     calls: Calls<Call>,
-    agent: Agent,
-    /// Key of the last process.
-    proc: u32,
-    /// What that process was started with.
+    /// What the process was started with.
     fixed: Fixed,
     /// The session to load before the next prompt, and whether a copy of it.
     resume: Option<(String, bool)>,
@@ -87,21 +66,15 @@ pub struct Live {
     defaults: Put,
     /// The host's key of the session.
     session: u32,
+    /// The turn that Droid has the prompt of.
     turn: Option<Turn>,
-    asks: BTreeMap<u32, Ask>,
-    last_ask: u32,
-    /// Questions of the host that wait for Droid.
-    queries: Vec<Query>,
-    /// The host wants Droid to go for good.
-    closing: bool,
+    asks: Asks<Ask>,
 }
 
-impl Default for Live {
+impl Default for Droid {
     fn default() -> Self {
         Self {
             calls: Calls::new(ENVELOPE, Ids::Strings),
-            agent: Agent::None,
-            proc: 0,
             fixed: Fixed::default(),
             resume: None,
             native: None,
@@ -109,262 +82,165 @@ impl Default for Live {
             defaults: Put::default(),
             session: 0,
             turn: None,
-            asks: BTreeMap::new(),
-            last_ask: 0,
-            queries: Vec::new(),
-            closing: false,
+            asks: Asks::default(),
         }
     }
 }
 
-impl Backend for Live {
+impl Agent for Droid {
+    const NAME: &'static str = "Droid";
+    /// It takes 200 (a hung one does not leave at all).
+    const LEAVE_MS: u32 = 1500;
+    const GRACE_MS: u32 = 1000;
+
     fn describe() -> String {
         include_str!("../descriptor.json").to_owned()
     }
 
-    fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String> {
-        match input.input {
-            Input::Command(command) => self.command(command, out),
-            Input::Spawned(spawned) if spawned.proc == self.proc && self.agent == Agent::Starting => {
-                self.agent = Agent::Up;
-                self.advance(out);
-            }
-            Input::SpawnFailed(failed) if failed.proc == self.proc => self.spawn_failed(failed, out),
-            Input::Line(line) if line.proc == self.proc && line.pipe == Pipe::Stdout => self.line(&line, out),
-            Input::Exited(exited) if exited.proc == self.proc => self.exited(&exited, out),
-            Input::Timer(LEAVE) if self.agent == Agent::Leaving => {
-                out.push(Action::Stop(Stop { proc: self.proc, signal: Signal::Terminate, grace_ms: STOP_GRACE_MS }));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-impl Live {
-    fn command(&mut self, command: Command, out: &mut Vec<Action>) {
-        match command {
-            Command::StartTurn(start) => self.start(start, out),
-            Command::Steer(steer) => self.steer(steer, out),
-            Command::Interrupt(turn) => self.interrupt(turn, out),
-            Command::Answer(answer) => self.answer(answer, out),
-            Command::Query(query) => self.query(query, out),
-            Command::CloseSession(_) | Command::Shutdown => {
-                self.closing = true;
-                self.leave(out);
-            }
-        }
-    }
-
-    fn start(&mut self, start: StartTurn, out: &mut Vec<Action>) {
-        let key = TurnRef { session: start.session, turn: start.turn };
-        let refuse = |kind, message: &str, out: &mut Vec<Action>| {
-            out.push(done(key, Outcome::Failed(failure(kind, message))));
-        };
+    fn accept(&mut self, start: &StartTurn, talk: &mut Talk) -> Result<(), Failure> {
         if self.turn.is_some() {
-            return refuse(FailureKind::Unsupported, "one turn at a time", out);
+            return Err(failure(FailureKind::Unsupported, "one turn at a time"));
         }
-        if start.parts.is_empty() || (plan::prompt(&start.parts, false)).trim().is_empty() {
-            return refuse(FailureKind::BadRequest, "the prompt is empty", out);
+        if plan::prompt(&start.parts, false).trim().is_empty() {
+            return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
         }
-        if let Err(failure) = plan::check_tools(&start.settings, &mut Emit::new(key, out)) {
-            out.push(done(key, Outcome::Failed(failure)));
-            return;
-        }
+        plan::check_tools(&start.settings, &mut talk.emit(name(start)))?;
         // A session that is known here goes on, whatever the host remembers.
-        if self.native.is_none()
-            && self.resume.is_none()
-            && !self.calls.open().any(|call| matches!(call, Call::New(_) | Call::Load { .. } | Call::Fork))
-        {
+        if self.native.is_none() && self.resume.is_none() && !self.calls.open().any(Call::opens) {
             self.resume = start.native_id.clone().map(|id| (id, start.fork));
         }
         self.session = start.session;
-        self.closing = false;
-        self.turn = Some(Turn::new(start));
-        self.advance(out);
+        Ok(())
     }
 
-    /// Does the next thing a turn or a question that waits needs, if it can be done now.
-    fn advance(&mut self, out: &mut Vec<Action>) {
-        match self.agent {
-            Agent::None if self.turn.is_some() || !self.queries.is_empty() => return self.spawn(out),
-            Agent::Up => {}
-            Agent::None | Agent::Starting | Agent::Leaving => return,
+    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
+        self.fixed = start.map(|start| Fixed::of(&start.settings)).unwrap_or_default();
+        let mut arguments = ["exec", "--input-format", "stream-jsonrpc", "--output-format", "stream-jsonrpc"].map(word).to_vec();
+        self.fixed.flags(&mut arguments, talk.out());
+        Ok(live::spawn("droid", arguments))
+    }
+
+    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+        if self.calls.open().any(|call| call.opens() || matches!(call, Call::Settings(_) | Call::Compact(_))) {
+            return Step::Wait;
         }
-        for query in std::mem::take(&mut self.queries) {
-            self.ask_droid(query, out);
+        if self.fixed != Fixed::of(&start.settings) {
+            return Step::Restart;
         }
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.waits()) else { return };
-        if self
-            .calls
-            .open()
-            .any(|call| matches!(call, Call::New(_) | Call::Load { .. } | Call::Fork | Call::Settings(_) | Call::Compact(_)))
-        {
-            return;
-        }
-        if self.fixed != Fixed::of(&turn.settings) {
-            return self.leave(out);
-        }
-        let wanted = Put::of(&turn.settings, &mut Emit::new(turn.key, out));
-        let Some(native) = self.native.clone() else { return self.open(wanted, out) };
+        let wanted = Put::of(&start.settings, &mut talk.emit(name(start)));
+        let Some(native) = &self.native else {
+            self.open(wanted, &start.cwd, talk);
+            return Step::Wait;
+        };
         let wanted = wanted.or(&self.defaults, self.put.as_ref());
         if let Some(params) = wanted.change_from(self.put.as_ref()) {
-            return self.calls.request(self.proc, "droid.update_session_settings", &params, Call::Settings(wanted), out);
+            self.calls.request(talk.proc(), "droid.update_session_settings", &params, Call::Settings(wanted), talk.out());
+            return Step::Wait;
         }
         if let Some(put) = &mut self.put {
             put.safety = wanted.safety;
         }
-        if !turn.told_session {
-            turn.told_session = true;
-            let model = self.put.as_ref().and_then(|put| put.model.clone());
-            Emit::new(turn.key, out).session_ready(native, model);
-        }
-        let turn = self.turn.as_mut().expect("looked at above");
-        turn.prompt(&mut self.calls, self.proc, out);
+        talk.emit(name(start)).session_ready(native, self.put.as_ref().and_then(|put| put.model.clone()));
+        turn::say(&start.parts, Call::Prompt, &mut self.calls, talk);
+        self.turn = Some(Turn::new(start));
+        Step::Prompted
     }
 
-    fn spawn(&mut self, out: &mut Vec<Action>) {
-        self.fixed = self.turn.as_ref().map(|turn| Fixed::of(&turn.settings)).unwrap_or_default();
-        let mut arguments = ["exec", "--input-format", "stream-jsonrpc", "--output-format", "stream-jsonrpc"].map(word).to_vec();
-        self.fixed.flags(&mut arguments, out);
-        self.proc += 1;
-        self.agent = Agent::Starting;
-        let turn = self.turn.as_ref().map(|turn| turn.key);
-        out.push(Action::Spawn(Spawn {
-            proc: self.proc,
-            program: "droid".to_owned(),
-            arguments,
-            environment: Vec::new(),
-            stdin: Vec::new(),
-            keep_open: true,
-            listens: false,
-            basic_auth: None,
-            session: turn.map(|turn| turn.session).or(self.queries.iter().find_map(|query| query.session)),
-            turn: turn.map(|turn| turn.turn),
-        }));
-    }
-
-    /// Asks Droid to go; it is stopped when it does not.
-    fn leave(&mut self, out: &mut Vec<Action>) {
-        match self.agent {
-            Agent::Up => {
-                self.calls.request(self.proc, "droid.interrupt_session", "{}", Call::Interrupt, out);
-                self.calls.request(self.proc, "droid.close_session", "{}", Call::Close, out);
-                out.push(Action::CloseStdin(self.proc));
-                out.push(Action::SetTimer(SetTimer { timer: LEAVE, after_ms: LEAVE_MS }));
-            }
-            // There is no stdin to close yet.
-            Agent::Starting => out.push(Action::Stop(Stop { proc: self.proc, signal: Signal::Terminate, grace_ms: STOP_GRACE_MS })),
-            Agent::None | Agent::Leaving => return,
-        }
-        self.agent = Agent::Leaving;
-    }
-
-    fn line(&mut self, line: &Line, out: &mut Vec<Action>) {
-        if line.text.trim().is_empty() {
-            return;
-        }
-        if line.truncated {
-            return self.unrecognised("line longer than the limit", None, &line.text, out);
-        }
-        let value = match json::parse(&line.text) {
-            Ok(value) if value.as_object().is_some() => value,
-            _ => return self.unrecognised("line that is not a JSON object", None, &line.text, out),
-        };
+    fn line(&mut self, line: Line, talk: &mut Talk) {
+        let Some(value) = json::object(&line, |what, text| self.unrecognised(what, None, text, talk)) else { return };
         match self.calls.sort(&value) {
-            Message::Response(call, result) => self.response(call, result, out),
-            Message::Stray(stray) => self.stray(stray, out),
-            Message::Request(id, method, params) => self.asked(&id, method, params, &line.text, out),
-            Message::Notification("droid.session_notification", params) => self.notified(params, &line.text, out),
-            Message::Notification(method, _) => {
-                self.unrecognised(format!("notification {method:?}"), Some("method"), &line.text, out);
-            }
-            Message::Other => self.unrecognised("line that is no message", None, &line.text, out),
+            Message::Response(call, result) => self.response(call, result, talk),
+            Message::Stray(stray) => self.stray(stray, talk),
+            Message::Request(id, method, params) => self.asked(&id, method, params, &line.text, talk),
+            Message::Notification("droid.session_notification", params) => self.notified(params, &line.text, talk),
+            Message::Notification(method, _) => self.unrecognised(format!("notification {method:?}"), Some("method"), &line.text, talk),
+            Message::Other => self.unrecognised("line that is no message", None, &line.text, talk),
         }
     }
 
-    /// An answer to nothing, or a second one: Droid first takes some requests and then finds that it cannot, and says so
-    /// under the same id.
-    fn stray(&mut self, stray: &Json, out: &mut Vec<Action>) {
-        let Some(message) = stray["error"].text("message") else { return };
-        match self.turn.as_mut() {
-            Some(turn) if turn.prompted && !turn.heard => {
-                let outcome = Outcome::Failed(failure(FailureKind::Protocol, message));
-                self.end(outcome, None, out);
-            }
-            turn => {
-                let key = turn.map_or(TurnRef { session: self.session, turn: 0 }, |turn| turn.key);
-                let text = format!("Droid refused a message of ours: {}", one_line(message, 300));
-                Emit::new(key, out).diagnostic(aetheel_backend_sdk::wit::Level::Warn, text);
-            }
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+        self.asks.close(turn.session);
+        let mut told = self.turn.take();
+        let usage = told.as_ref().and_then(|told| told.usage);
+        let text = told.as_mut().filter(|_| outcome == Outcome::Completed).and_then(|told| told.answer.last());
+        for message in told.into_iter().flat_map(|told| told.steers) {
+            talk.steered(message, SteerOutcome::Dropped);
+        }
+        talk.end(turn, TurnResult { outcome, text, usage });
+    }
+
+    fn interrupt(&mut self, _: TurnRef, talk: &mut Talk) {
+        if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.interrupted) {
+            turn.interrupted = true;
+            self.calls.request(talk.proc(), "droid.interrupt_session", "{}", Call::Interrupt, talk.out());
         }
     }
 
-    fn spawn_failed(&mut self, failed: SpawnFailed, out: &mut Vec<Action>) {
-        self.agent = Agent::None;
-        let kind = if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
-        self.fail_queries(&failure(kind, failed.message.clone()), out);
-        if self.turn.is_some() {
-            self.end(Outcome::Failed(failure(kind, failed.message)), None, out);
-        }
+    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
+        self.steered(&steer, talk);
     }
 
-    fn exited(&mut self, exited: &Exited, out: &mut Vec<Action>) {
-        let asked_to = self.agent == Agent::Leaving;
-        if asked_to {
-            out.push(Action::CancelTimer(LEAVE));
-        }
-        self.agent = Agent::None;
+    fn answer(&mut self, answer: Answer, talk: &mut Talk) {
+        self.answered(answer, talk);
+    }
+
+    fn query(&mut self, query: Query, talk: &mut Talk) {
+        self.queried(query, talk);
+    }
+
+    fn leave(&mut self, talk: &mut Talk) {
+        self.calls.request(talk.proc(), "droid.interrupt_session", "{}", Call::Interrupt, talk.out());
+        self.calls.request(talk.proc(), "droid.close_session", "{}", Call::Close, talk.out());
+    }
+
+    fn forget(&mut self, why: &Failure, talk: &mut Talk) {
         // It is on disk, and loaded by the next process.
         self.resume = self.native.take().map(|id| (id, false)).or(self.resume.take());
         self.put = None;
+        for query in self.calls.clear().iter().filter_map(query::of_call) {
+            talk.refuse(query, why.clone());
+        }
+    }
+
+    fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
         let said = stderr_summary(&exited.stderr_tail, 5);
-        let how = match exited.how {
-            Exit::Signal(signal) => format!("Droid was ended by signal {signal}"),
-            Exit::Code(code) => format!("Droid ended (exit code {code})"),
-            Exit::Unknown => "Droid ended".to_owned(),
-        };
-        let mut gone = failure(FailureKind::Crashed, if said.is_empty() { how } else { format!("{how}: {said}") });
-        let calls = self.calls.clear();
-        let waiting: Vec<u32> = calls.iter().filter_map(query::of_call).collect();
-        for query in waiting {
-            query::answer_failed(query, gone.clone(), out);
+        if prompted || said.is_empty() {
+            return Outcome::Lost(why);
         }
-        if asked_to && !self.closing && self.turn.as_ref().is_some_and(Turn::waits) {
-            // Left to come back with other flags.
-            return self.advance(out);
-        }
-        self.fail_queries(&gone, out);
-        let Some(turn) = &self.turn else { return };
-        let outcome = match turn {
-            turn if turn.interrupted => Outcome::Interrupted,
-            turn if turn.waits() && !said.is_empty() => {
-                gone.kind = Some(failure::of_model(&said).kind).filter(|kind| *kind != FailureKind::Other).unwrap_or(gone.kind);
-                Outcome::Failed(gone)
+        let kind = Some(failure::of_model(&said).kind).filter(|kind| *kind != FailureKind::Other).unwrap_or(why.kind);
+        Outcome::Failed(Failure { kind, ..why })
+    }
+}
+
+impl Call {
+    /// Whether it is on the way to an open session.
+    fn opens(&self) -> bool {
+        matches!(self, Self::New(_) | Self::Load { .. } | Self::Fork)
+    }
+}
+
+impl Droid {
+    /// An answer to nothing, or a second one: Droid first takes some requests and then finds that it cannot, and says so
+    /// under the same id.
+    fn stray(&mut self, stray: &Json, talk: &mut Talk) {
+        let Some(message) = stray["error"].text("message") else { return };
+        match &self.turn {
+            Some(turn) if !turn.heard => self.finish(turn.key, Outcome::Failed(failure(FailureKind::Protocol, message)), talk),
+            _ => {
+                let text = format!("Droid refused a message of ours: {}", one_line(message, 300));
+                talk.emit(TurnRef { session: self.session, turn: 0 }).diagnostic(Level::Warn, text);
             }
-            _ => Outcome::Lost(gone),
-        };
-        self.end(outcome, None, out);
-    }
-
-    /// Ends the open turn.
-    fn end(&mut self, outcome: Outcome, text: Option<String>, out: &mut Vec<Action>) {
-        let Some(turn) = self.turn.take() else { return };
-        self.asks.clear();
-        let (key, usage) = (turn.key, turn.usage);
-        for message in turn.steered() {
-            out.push(turn::steered(message, aetheel_backend_sdk::wit::SteerOutcome::Dropped));
         }
-        out.push(Action::TurnDone(TurnDone { session: key.session, turn: key.turn, outcome, text, usage }));
     }
 
-    fn unrecognised(&self, what: impl Into<String>, path: Option<&str>, raw: &str, out: &mut Vec<Action>) {
-        if let Some(turn) = &self.turn {
-            Emit::new(turn.key, out).unrecognised(what, path.map(str::to_owned), raw);
+    /// Between turns Droid talks to itself.
+    fn unrecognised(&self, what: impl Into<String>, path: Option<&str>, raw: &str, talk: &mut Talk) {
+        if talk.turn_of(self.session).is_some() {
+            talk.unrecognised(what, path, raw);
         }
     }
 }
 
-fn done(turn: TurnRef, outcome: Outcome) -> Action {
-    Action::TurnDone(TurnDone { session: turn.session, turn: turn.turn, outcome, text: None, usage: None })
+fn name(start: &StartTurn) -> TurnRef {
+    TurnRef { session: start.session, turn: start.turn }
 }

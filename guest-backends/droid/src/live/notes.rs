@@ -1,16 +1,15 @@
 //! What Droid says while a turn runs (`droid.session_notification`).
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::wit::{Action, EventKind, SteerOutcome};
+use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::wit::{EventKind, SteerOutcome};
 
-use super::Live;
-use super::turn::steered;
+use super::Droid;
 use crate::answer::Holds;
 use crate::{failure, tool};
 
-impl Live {
-    pub(super) fn notified(&mut self, params: &Json, raw: &str, out: &mut Vec<Action>) {
+impl Droid {
+    pub(super) fn notified(&mut self, params: &Json, raw: &str, talk: &mut Talk) {
         let note = &params["notification"];
         let text = |key| note.text(key).unwrap_or_default();
         // Sub-agents have sessions of their own; their results come with the tool.
@@ -20,13 +19,13 @@ impl Live {
             return;
         }
         match text("type") {
-            "settings_updated" => return self.settings_updated(&note["settings"], out),
-            "permission_resolved" => return self.resolved(text("requestId"), out),
+            "settings_updated" => return self.settings_updated(&note["settings"], talk),
+            "permission_resolved" => return self.resolved(text("requestId"), talk),
             _ => {}
         }
         // Droid may be busy with what nobody asked for here, or tell of a turn that is over.
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.prompted) else { return };
-        let mut emit = Emit::new(turn.key, out);
+        let Some(turn) = &mut self.turn else { return };
+        let mut emit = talk.emit(turn.key);
         match text("type") {
             "assistant_text_delta" | "thinking_text_delta" => {
                 turn.heard = true;
@@ -34,7 +33,7 @@ impl Live {
                 let index = note.count("blockIndex").unwrap_or_default();
                 turn.answer.more(text("messageId"), index, holds, text("textDelta"), &mut emit);
             }
-            "create_message" => self.message(note, raw, out),
+            "create_message" => self.message(note, raw, talk),
             "assistant_message_retracted" => {
                 turn.answer.retract(text("messageId"), &mut emit);
                 for id in std::mem::take(&mut turn.announced) {
@@ -68,13 +67,13 @@ impl Live {
             "queued_messages_discarded" => {
                 if !turn.steers.is_empty() {
                     let message = turn.steers.remove(0);
-                    emit.action(steered(message, SteerOutcome::Dropped));
+                    talk.steered(message, SteerOutcome::Dropped);
                     if turn.is_over() {
-                        self.complete(out);
+                        self.complete(talk);
                     }
                 }
             }
-            "agent_turn_completed" => self.completed(note, raw, out),
+            "agent_turn_completed" => self.completed(note, raw, talk),
             // What it waits for is told by what it says; tokens are told at the end of the turn.
             "droid_working_state_changed"
             | "assistant_text_complete"
@@ -95,22 +94,22 @@ impl Live {
     }
 
     /// Droid left its planning mode by itself, once the plan was approved.
-    fn settings_updated(&mut self, settings: &Json, out: &mut Vec<Action>) {
+    fn settings_updated(&mut self, settings: &Json, talk: &mut Talk) {
         let (Some(put), Some(mode)) = (&mut self.put, settings.text("interactionMode")) else { return };
         if put.mode == mode {
             return;
         }
         mode.clone_into(&mut put.mode);
-        if let Some(turn) = self.turn.as_ref().filter(|turn| turn.prompted) {
+        if let Some(turn) = &self.turn {
             let mode = if mode == "spec" { "plan" } else { "build" };
-            Emit::new(turn.key, out).event(EventKind::Mode(mode.to_owned()));
+            talk.emit(turn.key).event(EventKind::Mode(mode.to_owned()));
         }
     }
 
     /// A whole message: of the model, of people (an echo), or of Droid itself.
-    fn message(&mut self, note: &Json, raw: &str, out: &mut Vec<Action>) {
+    fn message(&mut self, note: &Json, raw: &str, talk: &mut Talk) {
         let Some(turn) = &mut self.turn else { return };
-        let mut emit = Emit::new(turn.key, out);
+        let mut emit = talk.emit(turn.key);
         let message = &note["message"];
         match (message.text("role"), message.text("visibility")) {
             (Some("user"), None) if note.text("requestId").is_some() => {
@@ -118,7 +117,7 @@ impl Live {
                 if std::mem::replace(&mut turn.echoed, true) && !turn.steers.is_empty() {
                     let message = turn.steers.remove(0);
                     turn.over = None;
-                    emit.action(steered(message, SteerOutcome::Injected));
+                    talk.steered(message, SteerOutcome::Injected);
                 }
             }
             // What only the model sees; and what people see of an error, which `error` tells too.

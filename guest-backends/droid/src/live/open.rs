@@ -1,12 +1,13 @@
 //! Opening the session, and putting the settings that Droid can change while it runs.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::wit::{Action, FailureKind, Mode, Outcome, Safety, Settings, SteerOutcome};
+use aetheel_backend_sdk::live::{Agent as _, Talk};
+use aetheel_backend_sdk::wit::{Failure, FailureKind, Mode, Outcome, Safety, Settings, SteerOutcome};
+use aetheel_backend_sdk::{Emit, failure};
 use serde_json::{Map, Value, json};
 
-use super::{Call, Live, query, turn};
-use crate::failure::{self, failure};
+use super::{Call, Droid, query};
+use crate::failure;
 use crate::plan;
 
 /// Droid's code for a session it does not know.
@@ -83,17 +84,16 @@ impl Put {
     }
 }
 
-impl Live {
+impl Droid {
     /// Makes or loads the session.
-    pub(super) fn open(&mut self, wanted: Put, out: &mut Vec<Action>) {
-        let Some(turn) = &self.turn else { return };
+    pub(super) fn open(&mut self, wanted: Put, cwd: &str, talk: &mut Talk) {
         if let Some((id, fork)) = self.resume.take() {
             let params = json!({ "sessionId": id }).to_string();
-            return self.calls.request(self.proc, "droid.load_session", &params, Call::Load { id, fork }, out);
+            return self.calls.request(talk.proc(), "droid.load_session", &params, Call::Load { id, fork }, talk.out());
         }
         let mut params = json!({
             "machineId": "aetheel",
-            "cwd": turn.cwd,
+            "cwd": cwd,
             "interactionMode": wanted.mode,
             "autonomyLevel": wanted.level,
         });
@@ -106,18 +106,18 @@ impl Live {
         if !wanted.tools.is_empty() {
             params["restrictToolIds"] = json!(wanted.tools);
         }
-        self.calls.request(self.proc, "droid.initialize_session", &params.to_string(), Call::New(wanted), out);
+        self.calls.request(talk.proc(), "droid.initialize_session", &params.to_string(), Call::New(wanted), talk.out());
     }
 
-    pub(super) fn response(&mut self, call: Call, result: Result<&Json, &Json>, out: &mut Vec<Action>) {
+    pub(super) fn response(&mut self, call: Call, result: Result<&Json, &Json>, talk: &mut Talk) {
         if let Some(query) = query::of_call(&call) {
-            return self.query_answered(query, &call, result, out);
+            return self.query_answered(query, &call, result, talk);
         }
         match (call, result) {
             (Call::New(wanted), Ok(result)) => self.made(wanted, result),
             (Call::Load { id, fork: true }, Ok(_)) => {
                 self.native = Some(id);
-                self.calls.request(self.proc, "droid.fork_session", "{}", Call::Fork, out);
+                self.calls.request(talk.proc(), "droid.fork_session", "{}", Call::Fork, talk.out());
             }
             (Call::Load { id, fork: false }, Ok(result)) => {
                 self.native = Some(id);
@@ -130,32 +130,31 @@ impl Live {
             (Call::Load { id, .. }, Err(error)) if error.number("code") != Some(NO_SESSION) => {
                 // It may well be there.
                 self.resume = Some((id, false));
-                self.refused(error, out);
+                self.refused(error, talk);
             }
-            (Call::Load { .. }, Err(_)) => self.fail(failure(FailureKind::SessionUnknown, "Droid does not know the session"), out),
+            (Call::Load { .. }, Err(_)) => self.fail(failure(FailureKind::SessionUnknown, "Droid does not know the session"), talk),
             (Call::Settings(_), Err(error)) => {
                 // Some of them may be in force.
                 self.put = None;
-                self.refused(error, out);
+                self.refused(error, talk);
             }
             (Call::Fork, Err(error)) => {
                 self.resume = self.native.take().map(|id| (id, true));
-                self.refused(error, out);
+                self.refused(error, talk);
             }
-            (Call::New(_) | Call::Prompt, Err(error)) => self.refused(error, out),
+            (Call::New(_) | Call::Prompt, Err(error)) => self.refused(error, talk),
             (Call::Steer(message), Err(_)) => {
                 if let Some(turn) = &mut self.turn
                     && turn.forget(message)
                 {
-                    out.push(turn::steered(message, SteerOutcome::NotNow));
+                    talk.steered(message, SteerOutcome::NotNow);
                     if turn.is_over() {
-                        self.complete(out);
+                        self.complete(talk);
                     }
                 }
             }
             _ => {}
         }
-        self.advance(out);
     }
 
     fn made(&mut self, wanted: Put, result: &Json) {
@@ -179,12 +178,14 @@ impl Live {
     }
 
     /// Ends the turn over a request of ours that Droid refused.
-    fn refused(&mut self, error: &Json, out: &mut Vec<Action>) {
+    fn refused(&mut self, error: &Json, talk: &mut Talk) {
         let message = error.text("message").unwrap_or("Droid refused a request without a reason");
-        self.fail(failure::of_model(message), out);
+        self.fail(failure::of_model(message), talk);
     }
 
-    fn fail(&mut self, failure: aetheel_backend_sdk::wit::Failure, out: &mut Vec<Action>) {
-        self.end(Outcome::Failed(failure), None, out);
+    fn fail(&mut self, why: Failure, talk: &mut Talk) {
+        if let Some(turn) = talk.turn_of(self.session) {
+            self.finish(turn, Outcome::Failed(why), talk);
+        }
     }
 }

@@ -1,37 +1,37 @@
 //! Questions of the host beside the turns.
 
+use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::wit::{Action, Failure, FailureKind, Model, Query, QueryAnswer, QueryKind, QueryResult, SessionReady};
+use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::wit::{Action, FailureKind, Model, Query, QueryKind, QueryResult, SessionReady};
 use serde_json::json;
 
-use super::{Agent, Call, Live};
-use crate::failure::{self, failure};
+use super::{Call, Droid};
+use crate::failure;
 
-impl Live {
-    pub(super) fn query(&mut self, query: Query, out: &mut Vec<Action>) {
-        match query.kind {
-            _ if self.agent == Agent::Leaving => {
-                answer_failed(query.query, failure(FailureKind::Other, "Droid is leaving; ask again"), out)
-            }
-            QueryKind::Health | QueryKind::Models => {
+impl Droid {
+    pub(super) fn queried(&mut self, query: Query, talk: &mut Talk) {
+        let why = match query.kind {
+            _ if talk.is_leaving() => failure(FailureKind::Other, "Droid is leaving; ask again"),
+            QueryKind::Health | QueryKind::Models if !talk.is_ready() => {
                 self.session = query.session.unwrap_or(self.session);
-                self.queries.push(query);
-                self.advance(out);
+                return talk.later(query);
             }
-            QueryKind::Rename(_) | QueryKind::Compact if self.native.is_none() || self.agent != Agent::Up => {
-                answer_failed(query.query, failure(FailureKind::Unsupported, "no session is open; begin a turn first"), out);
+            QueryKind::Rename(_) | QueryKind::Compact if self.native.is_none() || !talk.is_ready() => {
+                failure(FailureKind::Unsupported, "no session is open; begin a turn first")
             }
-            QueryKind::Compact if self.turn.is_some() => {
-                answer_failed(query.query, failure(FailureKind::Other, "a turn is running; ask again when it is over"), out);
+            QueryKind::Compact if talk.turn_of(self.session).is_some() => {
+                failure(FailureKind::Other, "a turn is running; ask again when it is over")
             }
-            QueryKind::Rename(_) | QueryKind::Compact => self.ask_droid(query, out),
+            QueryKind::Health | QueryKind::Models | QueryKind::Rename(_) | QueryKind::Compact => return self.ask_droid(query, talk),
             QueryKind::Sessions | QueryKind::DeleteSession(_) | QueryKind::Raw(_) => {
-                answer_failed(query.query, failure(FailureKind::Unsupported, "Droid has no such thing"), out);
+                failure(FailureKind::Unsupported, "Droid has no such thing")
             }
-        }
+        };
+        talk.refuse(query.query, why);
     }
 
-    pub(super) fn ask_droid(&mut self, query: Query, out: &mut Vec<Action>) {
+    pub(super) fn ask_droid(&mut self, query: Query, talk: &mut Talk) {
         let key = query.query;
         let (method, params, call) = match query.kind {
             QueryKind::Health => ("droid.list_models", "{}".to_owned(), Call::Health(key)),
@@ -39,10 +39,10 @@ impl Live {
             QueryKind::Compact => ("droid.compact_session", "{}".to_owned(), Call::Compact(key)),
             _ => ("droid.list_models", "{}".to_owned(), Call::Models(key)),
         };
-        self.calls.request(self.proc, method, &params, call, out);
+        self.calls.request(talk.proc(), method, &params, call, talk.out());
     }
 
-    pub(super) fn query_answered(&mut self, query: u32, call: &Call, result: Result<&Json, &Json>, out: &mut Vec<Action>) {
+    pub(super) fn query_answered(&mut self, query: u32, call: &Call, result: Result<&Json, &Json>, talk: &mut Talk) {
         let answer = match (call, result) {
             (_, Err(error)) => QueryResult::Failed(failure::of_model(error.text("message").unwrap_or("Droid refused"))),
             (Call::Health(_), Ok(result)) => QueryResult::Health(format!("Droid answers; {} models", models(result).len())),
@@ -53,20 +53,13 @@ impl Live {
                     self.native = None;
                     self.resume = Some((id.to_owned(), false));
                     let ready = SessionReady { session: self.session, native_id: id.to_owned(), model: None, title: None };
-                    out.push(Action::SessionReady(ready));
+                    talk.action(Action::SessionReady(ready));
                 }
                 QueryResult::Done
             }
             _ => QueryResult::Done,
         };
-        out.push(Action::QueryAnswer(QueryAnswer { query, answer }));
-        self.advance(out);
-    }
-
-    pub(super) fn fail_queries(&mut self, failure: &Failure, out: &mut Vec<Action>) {
-        for query in std::mem::take(&mut self.queries) {
-            answer_failed(query.query, failure.clone(), out);
-        }
+        talk.answer(query, answer);
     }
 }
 
@@ -76,10 +69,6 @@ pub(super) fn of_call(call: &Call) -> Option<u32> {
         Call::Health(query) | Call::Models(query) | Call::Rename(query) | Call::Compact(query) => Some(*query),
         _ => None,
     }
-}
-
-pub(super) fn answer_failed(query: u32, failure: Failure, out: &mut Vec<Action>) {
-    out.push(Action::QueryAnswer(QueryAnswer { query, answer: QueryResult::Failed(failure) }));
 }
 
 fn models(result: &Json) -> Vec<Model> {

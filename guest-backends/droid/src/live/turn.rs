@@ -3,31 +3,28 @@
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value as Json;
+use aetheel_backend_sdk::live::{Agent as _, Talk};
 use aetheel_backend_sdk::rpc::Calls;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Delivery, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings, StartTurn, Steer, SteerOutcome, Steered,
-    TurnRef, Usage,
+    Action, Chunk, Delivery, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings, StartTurn, Steer, SteerOutcome, TurnRef, Usage,
 };
 use serde_json::json;
 
-use super::{Call, Live, ask};
+use super::{Call, Droid, ask};
 use crate::answer::Answer;
-use crate::failure::{self, Reason, failure};
+use crate::failure::{self, Reason};
 use crate::{plan, tool, usage};
 
 /// The open turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) key: TurnRef,
-    pub(super) settings: Settings,
+    settings: Settings,
     pub(super) cwd: String,
-    pub(super) told_session: bool,
     pub(super) interrupted: bool,
     pub(super) usage: Option<Usage>,
-    parts: Vec<Part>,
-    /// The prompt was handed over.
-    pub(super) prompted: bool,
     /// Droid did something about it.
     pub(super) heard: bool,
     /// Droid repeats what people say when the model gets it: first the prompt, then what was steered.
@@ -55,16 +52,13 @@ struct Tool {
 }
 
 impl Turn {
-    pub(super) fn new(start: StartTurn) -> Self {
+    pub(super) fn new(start: &StartTurn) -> Self {
         Self {
-            key: TurnRef { session: start.session, turn: start.turn },
-            settings: start.settings,
-            cwd: start.cwd,
-            told_session: false,
+            key: super::name(start),
+            settings: start.settings.clone(),
+            cwd: start.cwd.clone(),
             interrupted: false,
             usage: None,
-            parts: start.parts,
-            prompted: false,
             heard: false,
             echoed: false,
             steers: Vec::new(),
@@ -76,11 +70,6 @@ impl Turn {
             stop: false,
             over: None,
         }
-    }
-
-    /// Whether the prompt is still to be handed over.
-    pub(super) fn waits(&self) -> bool {
-        !self.prompted
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -102,21 +91,10 @@ impl Turn {
         self.steers.retain(|steer| *steer != message);
         self.steers.len() < before
     }
-
-    /// Messages that were steered in and never got to the model.
-    pub(super) fn steered(self) -> Vec<u32> {
-        self.steers
-    }
-
-    /// Hands the prompt over.
-    pub(super) fn prompt(&mut self, calls: &mut Calls<Call>, proc: u32, out: &mut Vec<Action>) {
-        self.prompted = true;
-        say(&self.parts, Call::Prompt, calls, proc, out);
-    }
 }
 
 /// Says something to Droid in the user's name.
-fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, proc: u32, out: &mut Vec<Action>) {
+pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, talk: &mut Talk) {
     let images = plan::images(parts);
     let mut text = plan::prompt(parts, true);
     if text.trim().is_empty() {
@@ -124,14 +102,14 @@ fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, proc: u32, out: &mut
     }
     let mut params = json!({ "text": text });
     if images.is_empty() {
-        return calls.request(proc, "droid.add_user_message", &params.to_string(), call, out);
+        return calls.request(talk.proc(), "droid.add_user_message", &params.to_string(), call, talk.out());
     }
     // The host puts the bytes in. JSON escapes control characters, so this mark is nowhere else in the line.
     const HERE: char = '\u{1}';
     params["images"] = images.iter().map(|image| json!({ "type": "base64", "mediaType": image.media_type, "data": "bytes" })).collect();
     let params = params.to_string().replace(r#""data":"bytes""#, &format!(r#""data":"{HERE}""#));
-    calls.request(proc, "droid.add_user_message", &params, call, out);
-    if let Some(Action::Write(write)) = out.last_mut()
+    calls.request(talk.proc(), "droid.add_user_message", &params, call, talk.out());
+    if let Some(Action::Write(write)) = talk.out().last_mut()
         && let [Chunk::Text(line)] = &write.body[..]
     {
         let pieces: Vec<String> = line.split(HERE).map(str::to_owned).collect();
@@ -140,35 +118,21 @@ fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, proc: u32, out: &mut
     }
 }
 
-pub(super) fn steered(message: u32, outcome: SteerOutcome) -> Action {
-    Action::Steered(Steered { message, outcome })
-}
-
-impl Live {
-    pub(super) fn steer(&mut self, steer: Steer, out: &mut Vec<Action>) {
-        let open = |turn: &&mut Turn| turn.key.turn == steer.turn && turn.prompted && !turn.interrupted && turn.over.is_none();
+impl Droid {
+    pub(super) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
+        let open = |turn: &&mut Turn| turn.key.turn == steer.turn && !turn.interrupted && turn.over.is_none();
         match self.turn.as_mut().filter(open) {
             Some(turn) if steer.delivery == Delivery::Steer => {
                 turn.steers.push(steer.message);
-                say(&steer.parts, Call::Steer(steer.message), &mut self.calls, self.proc, out);
+                say(&steer.parts, Call::Steer(steer.message), &mut self.calls, talk);
             }
             // Droid would answer it within the same turn.
-            _ => out.push(steered(steer.message, SteerOutcome::NotNow)),
+            _ => talk.steered(steer.message, SteerOutcome::NotNow),
         }
-    }
-
-    pub(super) fn interrupt(&mut self, key: TurnRef, out: &mut Vec<Action>) {
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.key.turn == key.turn && !turn.interrupted) else { return };
-        turn.interrupted = true;
-        if turn.waits() {
-            // Whatever is under way is good for the next turn.
-            return self.end(Outcome::Interrupted, None, out);
-        }
-        self.calls.request(self.proc, "droid.interrupt_session", "{}", Call::Interrupt, out);
     }
 
     /// Droid is done with the turn, or with the part of it before a steered message.
-    pub(super) fn completed(&mut self, note: &Json, raw: &str, out: &mut Vec<Action>) {
+    pub(super) fn completed(&mut self, note: &Json, raw: &str, talk: &mut Talk) {
         let Some(turn) = &mut self.turn else { return };
         if let Some(more) = usage::of_turn(note) {
             match &mut turn.usage {
@@ -180,17 +144,17 @@ impl Live {
         let reason = Reason::of(word);
         if reason == Reason::Unknown {
             let path = Some("params.notification.reason".to_owned());
-            Emit::new(turn.key, out).unrecognised(format!("end of a turn {word:?}"), path, raw);
+            talk.emit(turn.key).unrecognised(format!("end of a turn {word:?}"), path, raw);
         }
         turn.over = Some((reason, word.to_owned()));
         // A message that came too late for this run gets one of its own, at once.
         if reason != Reason::Completed || turn.steers.is_empty() {
-            self.complete(out);
+            self.complete(talk);
         }
     }
 
     /// Ends the turn as Droid said.
-    pub(super) fn complete(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn complete(&mut self, talk: &mut Talk) {
         let Some(turn) = &mut self.turn else { return };
         let Some((reason, word)) = turn.over.take() else { return };
         let error = turn.error.take();
@@ -203,11 +167,11 @@ impl Live {
             Reason::Failed(kind) => Outcome::Failed(failure::of_reason(kind, &word, error.as_deref())),
             Reason::Unknown => Outcome::Failed(failure::of_reason(FailureKind::Other, &word, error.as_deref())),
         };
-        let text = if outcome == Outcome::Completed { turn.answer.last() } else { None };
         if outcome == Outcome::Completed && turn.refused {
-            ask::explain_refusal(&mut Emit::new(turn.key, out));
+            ask::explain_refusal(&mut talk.emit(turn.key));
         }
-        self.end(outcome, text, out);
+        let key = turn.key;
+        self.finish(key, outcome, talk);
     }
 }
 
@@ -220,7 +184,7 @@ impl Turn {
         if known.is_some_and(|tool| tool.told || tool.ended || empty) {
             return;
         }
-        emit.tool_start(tool::start(id, name, input));
+        emit.tool_start(tool::TOOLS.start(id, name, input));
         self.tools.insert(id.to_owned(), Tool { told: !empty, ended: false, writes: tool::writes(name, input) });
         if let Some(plan) = tool::todos(name, input) {
             emit.plan(plan);

@@ -1,0 +1,130 @@
+use super::Talk;
+use crate::end::{TurnResult, failure};
+use crate::one_shot;
+use crate::wit::{
+    Answer, Chunk, Exited, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Value,
+};
+#[cfg(doc)]
+use crate::{Backend, live::Asks};
+
+/// What a backend knows of an agent that lives on. Made anew for every link.
+#[allow(unused_variables)] // the names say what the defaults have no use for
+pub trait Agent: Default + 'static {
+    /// What people call the agent, for messages about its end.
+    const NAME: &'static str = "the agent";
+    /// Milliseconds the agent may take to leave once its stdin is closed. Then it is stopped.
+    const LEAVE_MS: u32 = 2000;
+    /// Milliseconds between SIGTERM and SIGKILL.
+    const GRACE_MS: u32 = 2000;
+
+    /// Returns the descriptor, see [`Backend::describe`].
+    fn describe() -> String;
+
+    /// Looks at a turn the host wants, before anything is done for it.
+    ///
+    /// # Errors
+    /// The turn fails with it.
+    fn accept(&mut self, start: &StartTurn, talk: &mut Talk) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Returns the process to start, for a turn or, before any, for a question of the host; see [`spawn`]. `proc`, `session` and `turn` are
+    /// filled in.
+    ///
+    /// # Errors
+    /// Everything that waits for it fails with it.
+    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure>;
+
+    /// The process runs. Agents that want a greeting get it here, and are [`Talk::ready`] when they answered it.
+    fn spawned(&mut self, agent_version: Option<String>, talk: &mut Talk) {
+        talk.ready();
+    }
+
+    /// Does the next thing a waiting turn needs; the agent is ready.
+    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step;
+
+    /// Takes a line of output in, also outside of turns.
+    fn line(&mut self, line: Line, talk: &mut Talk);
+
+    /// Ends a turn: called here when the agent says that it is over, and by the engine when it cannot go on. What else is to be said at
+    /// the end of a turn is said in it; a [`Talk::end`] is its last word.
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+        talk.end(turn, TurnResult { outcome, text: None, usage: None });
+    }
+
+    /// Asks the agent to stop a turn it works on; that it does is for [`Agent::line`] to see. By default it gets SIGINT.
+    fn interrupt(&mut self, turn: TurnRef, talk: &mut Talk) {
+        talk.stop(Signal::Interrupt);
+    }
+
+    /// Adds a message to a running turn, or says with [`Talk::steered`] that it cannot be.
+    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
+        talk.steered(steer.message, SteerOutcome::NotNow);
+    }
+
+    /// Takes the decision about a question of the agent in, see [`Asks`].
+    fn answer(&mut self, answer: Answer, talk: &mut Talk) {}
+
+    /// Answers a question of the host ([`Talk::answer`]), or puts it off until the agent is ready ([`Talk::later`]).
+    fn query(&mut self, query: Query, talk: &mut Talk) {
+        talk.refuse(query.query, failure(FailureKind::Unsupported, format!("{} has no such thing", Self::NAME)));
+    }
+
+    /// A session is not needed any more. By default the agent leaves, which is right where a link has one session.
+    fn close(&mut self, session: u32, talk: &mut Talk) {
+        talk.leave();
+    }
+
+    /// The link is about to be closed.
+    fn shutdown(&mut self, talk: &mut Talk) {
+        talk.leave();
+    }
+
+    /// Says goodbye, where closing its stdin is not all the agent wants to hear.
+    fn leave(&mut self, talk: &mut Talk) {}
+
+    /// The process is gone, or never came: what was asked of it will not be answered.
+    fn forget(&mut self, why: &Failure, talk: &mut Talk) {}
+
+    /// Returns how a turn ends whose agent is gone. `prompted`: the agent had its prompt.
+    fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
+        Outcome::Lost(why)
+    }
+
+    /// A timer of its own ran out ([`Talk::set_timer`]).
+    fn timer(&mut self, timer: u32, talk: &mut Talk) {}
+
+    /// Takes everything else in: HTTP, streams, processes beside the agent's.
+    fn other(&mut self, input: Input, talk: &mut Talk) {}
+
+    /// Returns the state of an idle link, whose agent is process `proc`; by default a link cannot move.
+    fn save(&self, proc: u32) -> Option<String> {
+        None
+    }
+
+    /// Takes over the state that `save` of another generation returned; returns the agent's process.
+    ///
+    /// # Errors
+    /// The state does not fit; by default none does.
+    fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
+        Err(format!("this backend takes over no state, not even from version {saved_by}"))
+    }
+}
+
+/// How far a turn is on its way to the agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// The agent has its prompt.
+    Prompted,
+    /// Something has to be answered first; asked again after the next input.
+    Wait,
+    /// Only a new process can do it: the agent leaves and is started again.
+    Restart,
+    /// It cannot be done.
+    Fail(Failure),
+}
+
+/// Returns the plan for a process that lives on.
+pub fn spawn(program: &str, arguments: impl IntoIterator<Item = Value>) -> Spawn {
+    Spawn { keep_open: true, ..one_shot::spawn(program, arguments, Vec::<Chunk>::new()) }
+}

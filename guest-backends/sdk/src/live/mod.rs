@@ -1,0 +1,278 @@
+//! Agents that live on: a process for many turns, which hears prompts on its stdin.
+//!
+//! Owns what all of them have in common, so that a backend says only what to start ([`Agent::launch`]), how a prompt is handed over
+//! ([`Agent::prompt`]), what a line means ([`Agent::line`]) and, where it is not a signal, how a turn is stopped ([`Agent::interrupt`]). Owned
+//! here: the process with its start, its end and its restart; which turns are open, which still wait for their prompt, and that each ends
+//! exactly once; questions of the host that wait for an agent to ask; leaving, and what happens when the agent does not. [`Asks`] keeps what
+//! people are asked, [`rpc`](crate::rpc) what the agent is.
+//!
+//! [`Agent::prompt`] is the heart: it is called whenever something happened while a turn waits and the agent is ready, and does the next
+//! thing that the turn needs: open the session, put a setting, hand the prompt over. It answers how far that is ([`Step`]).
+//!
+//! ```
+//! use aetheel_backend_sdk::live::{Agent, Live, Step, Talk, spawn};
+//! use aetheel_backend_sdk::wit::{Failure, Line, Outcome, Part, Spawn, StartTurn, TurnRef, Value};
+//!
+//! /// Says a line for every line it hears, and a dot when it is done.
+//! #[derive(Default)]
+//! struct Parrot;
+//!
+//! impl Agent for Parrot {
+//!     fn describe() -> String {
+//!         r#"{"name":"parrot","version":"1","sharing":"session","programs":[{"name":"parrot"}]}"#.to_owned()
+//!     }
+//!     fn launch(&mut self, _: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+//!         Ok(spawn("parrot", []))
+//!     }
+//!     fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+//!         for part in &start.parts {
+//!             if let Part::Text(text) = part {
+//!                 talk.say(text);
+//!             }
+//!         }
+//!         Step::Prompted
+//!     }
+//!     fn line(&mut self, line: Line, talk: &mut Talk) {
+//!         let Some(turn) = talk.turn() else { return };
+//!         match line.text.as_str() {
+//!             "." => self.finish(turn, Outcome::Completed, talk),
+//!             text => talk.emit(turn).text(0, format!("{text}\n")),
+//!         }
+//!     }
+//! }
+//!
+//! aetheel_backend_sdk::export_backend!(crate::Live<crate::Parrot>);
+//! # fn main() {}
+//! ```
+
+mod agent;
+mod asks;
+mod talk;
+
+pub use agent::{Agent, Step, spawn};
+pub use asks::Asks;
+pub use talk::Talk;
+
+use self::talk::{Link, Phase};
+use crate::Backend;
+use crate::end::{TurnResult, failure, last_words};
+use crate::wit::{
+    Action, Command, Exited, Failure, FailureKind, Input, Outcome, Signal, Spawn, SpawnFailed, StartTurn, Stop, TimedInput, TurnRef,
+};
+
+/// A [`Backend`] made of an [`Agent`].
+#[derive(Debug, Default)]
+pub struct Live<A> {
+    agent: A,
+    link: Link,
+}
+
+impl<A: Agent> Backend for Live<A> {
+    fn describe() -> String {
+        A::describe()
+    }
+
+    fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String> {
+        self.link.now = input.at_ms;
+        let (agent, link) = (&mut self.agent, &mut self.link);
+        match input.input {
+            Input::Command(command) => self.command(command, out),
+            Input::Spawned(spawned) if link.is(spawned.proc) => {
+                if link.phase == Phase::Asked {
+                    link.phase = Phase::Up;
+                    agent.spawned(spawned.agent_version, &mut Talk::new(link, out));
+                }
+            }
+            Input::SpawnFailed(failed) if link.is(failed.proc) => self.spawn_failed(failed, out),
+            Input::Line(line) if link.is(line.proc) => agent.line(line, &mut Talk::new(link, out)),
+            Input::Exited(exited) if link.is(exited.proc) => self.exited(&exited, out),
+            Input::Timer(timer) if link.leaving == Some(timer) => {
+                out.push(Action::Stop(Stop { proc: link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
+            }
+            Input::Timer(timer) => agent.timer(timer, &mut Talk::new(link, out)),
+            other => agent.other(other, &mut Talk::new(link, out)),
+        }
+        self.advance(out);
+        Ok(())
+    }
+
+    fn save(&self) -> Option<String> {
+        if self.link.is_idle() { self.agent.save(self.link.proc) } else { None }
+    }
+
+    fn load(&mut self, state: &str, saved_by: &str) -> Result<(), String> {
+        self.link = Link { proc: self.agent.load(state, saved_by)?, phase: Phase::Ready, ..Link::default() };
+        Ok(())
+    }
+}
+
+impl<A: Agent> Live<A> {
+    fn command(&mut self, command: Command, out: &mut Vec<Action>) {
+        let talk = &mut Talk::new(&mut self.link, out);
+        match command {
+            Command::StartTurn(start) => self.start(start, out),
+            Command::Interrupt(turn) => self.interrupt(turn, out),
+            Command::Steer(steer) => self.agent.steer(steer, talk),
+            Command::Answer(answer) => self.agent.answer(answer, talk),
+            Command::Query(query) => self.agent.query(query, talk),
+            Command::CloseSession(session) => self.agent.close(session, talk),
+            Command::Shutdown => self.agent.shutdown(talk),
+        }
+    }
+
+    fn start(&mut self, start: StartTurn, out: &mut Vec<Action>) {
+        let turn = TurnRef { session: start.session, turn: start.turn };
+        if self.link.turns.contains_key(&turn.session) {
+            let why = failure(FailureKind::Unsupported, "the session has a turn already");
+            Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
+        } else if let Err(why) = self.agent.accept(&start, &mut Talk::new(&mut self.link, out)) {
+            Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
+        } else {
+            self.link.closing = false;
+            self.link.open(turn, Some(start));
+        }
+    }
+
+    fn interrupt(&mut self, turn: TurnRef, out: &mut Vec<Action>) {
+        let Some(open) = self.link.turns.get_mut(&turn.session).filter(|open| open.name == turn) else { return };
+        open.interrupted = true;
+        if open.prompted {
+            self.agent.interrupt(turn, &mut Talk::new(&mut self.link, out));
+        } else {
+            // Whatever is under way is good for the next turn.
+            self.finish(turn, Outcome::Interrupted, out);
+        }
+    }
+
+    /// Does what waits for the agent, as far as that can be done now.
+    fn advance(&mut self, out: &mut Vec<Action>) {
+        if let Some(why) = self.link.useless.take() {
+            self.link.phase = Phase::None;
+            self.fail_all(&why, out);
+            out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
+        }
+        if std::mem::take(&mut self.link.leave) {
+            self.leave(out);
+        }
+        match self.link.phase {
+            Phase::None if self.link.waits() => self.spawn(out),
+            Phase::Ready => {
+                for query in std::mem::take(&mut self.link.queries) {
+                    self.agent.query(query, &mut Talk::new(&mut self.link, out));
+                }
+                for session in self.link.waiting() {
+                    self.prompt(session, out);
+                }
+                if std::mem::take(&mut self.link.leave) {
+                    self.leave(out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn prompt(&mut self, session: u32, out: &mut Vec<Action>) {
+        let Some(open) = self.link.turns.get_mut(&session).filter(|_| self.link.phase == Phase::Ready) else { return };
+        let (name, Some(start)) = (open.name, open.start.take()) else { return };
+        let step = self.agent.prompt(&start, &mut Talk::new(&mut self.link, out));
+        // It may have been ended meanwhile.
+        let Some(open) = self.link.turns.get_mut(&session).filter(|open| open.name == name) else { return };
+        match step {
+            Step::Prompted => open.prompted = true,
+            Step::Wait => open.start = Some(start),
+            Step::Restart => {
+                open.start = Some(start);
+                self.leave(out);
+            }
+            Step::Fail(why) => self.finish(name, Outcome::Failed(why), out),
+        }
+    }
+
+    fn spawn(&mut self, out: &mut Vec<Action>) {
+        let Link { turns, queries, .. } = &mut self.link;
+        let mut first = turns.values_mut().find(|open| open.start.is_some());
+        let name = first.as_ref().map(|open| open.name);
+        let session = name.map(|name| name.session).or(queries.iter().find_map(|query| query.session));
+        let start = first.as_mut().and_then(|open| open.start.take());
+        let plan = self.agent.launch(start.as_deref(), &mut Talk::new(&mut self.link, out));
+        if let Some(open) = name.and_then(|name| self.link.turns.get_mut(&name.session)) {
+            open.start = start;
+        }
+        match plan {
+            Ok(spawn) => {
+                self.link.proc += 1;
+                self.link.phase = Phase::Asked;
+                out.push(Action::Spawn(Spawn { proc: self.link.proc, session, turn: name.map(|name| name.turn), ..spawn }));
+            }
+            Err(why) => self.fail_all(&why, out),
+        }
+    }
+
+    /// Asks the agent to go; it is stopped when it does not.
+    fn leave(&mut self, out: &mut Vec<Action>) {
+        match self.link.phase {
+            Phase::Up | Phase::Ready => {
+                let mut talk = Talk::new(&mut self.link, out);
+                self.agent.leave(&mut talk);
+                talk.action(Action::CloseStdin(talk.proc()));
+                let timer = talk.set_timer(A::LEAVE_MS);
+                self.link.leaving = Some(timer);
+            }
+            // There is no stdin to close yet.
+            Phase::Asked => out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS })),
+            Phase::None | Phase::Leaving => return,
+        }
+        self.link.phase = Phase::Leaving;
+    }
+
+    fn spawn_failed(&mut self, failed: SpawnFailed, out: &mut Vec<Action>) {
+        self.link.phase = Phase::None;
+        let kind = if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
+        self.fail_all(&failure(kind, failed.message), out);
+    }
+
+    fn exited(&mut self, exited: &Exited, out: &mut Vec<Action>) {
+        let link = &mut self.link;
+        let comes_back = link.phase == Phase::Leaving && !link.closing && link.turns.values().any(|open| open.start.is_some());
+        link.phase = Phase::None;
+        if let Some(timer) = link.leaving.take() {
+            out.push(Action::CancelTimer(timer));
+        }
+        let why = failure(FailureKind::Crashed, last_words(A::NAME, exited));
+        self.agent.forget(&why, &mut Talk::new(&mut self.link, out));
+        if !comes_back {
+            self.refuse_queries(&why, out);
+        }
+        for (name, prompted, interrupted) in self.link.open_turns() {
+            if prompted || !comes_back {
+                let outcome = if interrupted { Outcome::Interrupted } else { self.agent.lost(exited, prompted, why.clone()) };
+                self.finish(name, outcome, out);
+            }
+        }
+    }
+
+    /// Ends everything that waits for the agent.
+    fn fail_all(&mut self, why: &Failure, out: &mut Vec<Action>) {
+        self.agent.forget(why, &mut Talk::new(&mut self.link, out));
+        self.refuse_queries(why, out);
+        for (name, ..) in self.link.open_turns() {
+            self.finish(name, Outcome::Failed(why.clone()), out);
+        }
+    }
+
+    fn refuse_queries(&mut self, why: &Failure, out: &mut Vec<Action>) {
+        for query in std::mem::take(&mut self.link.queries) {
+            Talk::new(&mut self.link, out).refuse(query.query, why.clone());
+        }
+    }
+
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, out: &mut Vec<Action>) {
+        let talk = &mut Talk::new(&mut self.link, out);
+        self.agent.finish(turn, outcome.clone(), talk);
+        // Whatever the agent made of it.
+        talk.end(turn, TurnResult { outcome, text: None, usage: None });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+use super::*;
+use crate::fixture::start;
+use crate::wit::{Chunk, Exit, Line, Pipe, Query, QueryKind, Spawned};
+
+/// Speaks in lines: `hello` greets, `.` ends the turn, `!` stops it; everything else is text. Prompts that begin with `~` want a process of their
+/// own.
+#[derive(Default)]
+struct Toy {
+    fresh: bool,
+}
+
+impl Agent for Toy {
+    fn describe() -> String {
+        "{}".to_owned()
+    }
+    fn launch(&mut self, start: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+        if start.is_some_and(|start| start.cwd.is_empty()) {
+            return Err(failure(FailureKind::BadRequest, "no place to work"));
+        }
+        self.fresh = true;
+        Ok(spawn("toy", []))
+    }
+    fn spawned(&mut self, _: Option<String>, talk: &mut Talk) {
+        talk.say("hello");
+    }
+    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+        let text = crate::text::prompt(&start.parts);
+        if text.starts_with('~') && !std::mem::take(&mut self.fresh) {
+            return Step::Restart;
+        }
+        talk.say(&text);
+        Step::Prompted
+    }
+    fn line(&mut self, line: Line, talk: &mut Talk) {
+        match (line.text.as_str(), talk.turn()) {
+            ("hello", _) => talk.ready(),
+            ("useless", _) => talk.give_up(failure(FailureKind::Protocol, "too old")),
+            (".", Some(turn)) => self.finish(turn, Outcome::Completed, talk),
+            ("!", Some(turn)) => self.finish(turn, Outcome::Failed(failure(FailureKind::Other, "stopped")), talk),
+            (text, Some(turn)) => talk.emit(turn).text(0, text),
+            (text, None) => talk.unrecognised("line outside a turn", None, text),
+        }
+    }
+    fn query(&mut self, query: Query, talk: &mut Talk) {
+        match query.kind {
+            QueryKind::Health if !talk.is_ready() => talk.later(query),
+            QueryKind::Health => talk.answer(query.query, crate::wit::QueryResult::Health("well".to_owned())),
+            _ => talk.refuse(query.query, failure(FailureKind::Unsupported, "no such thing")),
+        }
+    }
+    fn save(&self, proc: u32) -> Option<String> {
+        Some(proc.to_string())
+    }
+    fn load(&mut self, state: &str, _: &str) -> Result<u32, String> {
+        state.parse().map_err(|_| "no number".to_owned())
+    }
+}
+
+/// A toy's link, and what it did in words.
+#[derive(Default)]
+struct Play(Live<Toy>);
+
+impl Play {
+    fn tell(&mut self, input: Input) -> Vec<String> {
+        let mut out = Vec::new();
+        self.0.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
+        out.iter().map(words).collect()
+    }
+    fn start(&mut self, turn: u32, prompt: &str) -> Vec<String> {
+        self.tell(Input::Command(Command::StartTurn(StartTurn { turn, one_shot: false, ..start(prompt) })))
+    }
+    fn line(&mut self, proc: u32, text: &str) -> Vec<String> {
+        self.tell(Input::Line(Line { proc, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false }))
+    }
+    fn spawned(&mut self, proc: u32) -> Vec<String> {
+        self.tell(Input::Spawned(Spawned { proc, agent_version: None }))
+    }
+    fn exited(&mut self, proc: u32) -> Vec<String> {
+        self.tell(Input::Exited(Exited { proc, how: Exit::Code(1), stderr_tail: "oh no\n".to_owned() }))
+    }
+    /// With a turn that runs.
+    fn running() -> Self {
+        let mut play = Self::default();
+        assert_eq!(play.start(1, "go"), ["spawn 1 for Some(1)"]);
+        assert_eq!(play.spawned(1), ["write hello"]);
+        assert_eq!(play.line(1, "hello"), ["write go"]);
+        play
+    }
+}
+
+fn words(action: &Action) -> String {
+    match action {
+        Action::Spawn(spawn) => format!("spawn {} for {:?}", spawn.proc, spawn.turn),
+        Action::Write(write) => match &write.body[..] {
+            [Chunk::Text(text)] => format!("write {}", text.trim_end()),
+            other => panic!("{other:?}"),
+        },
+        Action::TurnDone(done) => match &done.outcome {
+            Outcome::Failed(why) | Outcome::Lost(why) => format!("done {}: {}", done.turn, why.message),
+            other => format!("done {}: {other:?}", done.turn).replace("Outcome::", ""),
+        },
+        Action::QueryAnswer(answer) => match &answer.answer {
+            crate::wit::QueryResult::Health(text) => format!("answer {}: {text}", answer.query),
+            crate::wit::QueryResult::Failed(why) => format!("answer {}: {}", answer.query, why.message),
+            other => panic!("{other:?}"),
+        },
+        Action::Event(_) => "event".to_owned(),
+        Action::Stop(stop) => format!("stop {} {:?}", stop.proc, stop.signal).replace("Signal::", ""),
+        Action::CloseStdin(proc) => format!("close {proc}"),
+        Action::SetTimer(timer) => format!("timer {}", timer.timer),
+        Action::CancelTimer(timer) => format!("cancel {timer}"),
+        Action::Diagnostic(_) => "log".to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn query(kind: QueryKind) -> Input {
+    Input::Command(Command::Query(Query { query: 7, session: None, kind }))
+}
+
+fn interrupt(turn: u32) -> Input {
+    Input::Command(Command::Interrupt(TurnRef { session: 1, turn }))
+}
+
+#[test]
+fn one_process_serves_one_turn_after_the_other() {
+    let mut play = Play::running();
+    assert_eq!(play.line(1, "hi"), ["event"]);
+    assert_eq!(play.line(1, "."), ["done 1: Completed"]);
+    assert_eq!(play.line(1, "."), ["log"], "a second end ends nothing");
+    assert_eq!(play.start(2, "on"), ["write on"]);
+    assert_eq!(play.start(3, "at once"), ["done 3: the session has a turn already"]);
+    assert_eq!(play.line(1, "."), ["done 2: Completed"]);
+}
+
+#[test]
+fn a_turn_whose_agent_dies_is_lost_once_and_the_next_gets_another_agent() {
+    let mut play = Play::running();
+    assert_eq!(play.exited(1), ["done 1: the agent ended (exit code 1): oh no"]);
+    assert!(play.exited(1).is_empty() && play.line(1, ".").is_empty());
+    assert_eq!(play.start(2, "again"), ["spawn 2 for Some(2)"]);
+    let failed = SpawnFailed { proc: 2, message: "not there".to_owned(), not_found: true };
+    assert_eq!(play.tell(Input::SpawnFailed(failed)), ["done 2: not there"]);
+}
+
+#[test]
+fn interrupting_ends_what_waits_and_asks_the_agent_about_what_runs() {
+    let mut play = Play::default();
+    play.start(1, "go");
+    assert_eq!(play.tell(interrupt(1)), ["done 1: Interrupted"]);
+    play.spawned(1);
+    play.line(1, "hello");
+    assert_eq!(play.start(2, "go"), ["write go"]);
+    assert!(play.tell(interrupt(1)).is_empty(), "that one is over");
+    assert_eq!(play.tell(interrupt(2)), ["stop 1 Interrupt"]);
+    assert_eq!(play.line(1, "!"), ["done 2: Interrupted"], "what it calls a failure is what was asked of it");
+    assert_eq!(play.start(3, "go"), ["write go"]);
+    play.tell(interrupt(3));
+    assert_eq!(play.exited(1), ["done 3: Interrupted"]);
+}
+
+#[test]
+fn what_only_a_new_process_can_do_restarts_the_agent_between_turns() {
+    let mut play = Play::running();
+    play.0.agent.fresh = false;
+    play.line(1, ".");
+    assert_eq!(play.start(2, "~other"), ["close 1", "timer 1"]);
+    assert_eq!(play.tell(Input::Timer(1)), ["stop 1 Terminate"], "an agent that does not leave");
+    assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"]);
+    play.spawned(2);
+    assert_eq!(play.line(2, "hello"), ["write ~other"]);
+}
+
+#[test]
+fn questions_wait_for_an_agent_and_are_always_answered() {
+    let mut play = Play::default();
+    assert_eq!(play.tell(query(QueryKind::Compact)), ["answer 7: no such thing"]);
+    assert_eq!(play.tell(query(QueryKind::Health)), ["spawn 1 for None"]);
+    play.spawned(1);
+    assert_eq!(play.line(1, "hello"), ["answer 7: well"]);
+    assert_eq!(play.tell(query(QueryKind::Health)), ["answer 7: well"]);
+    let mut play = Play::default();
+    play.tell(query(QueryKind::Health));
+    assert_eq!(play.exited(1), ["answer 7: the agent ended (exit code 1): oh no"]);
+}
+
+#[test]
+fn an_agent_that_leaves_for_good_does_not_come_back_by_itself() {
+    let mut play = Play::running();
+    play.line(1, ".");
+    assert_eq!(play.tell(Input::Command(Command::Shutdown)), ["close 1", "timer 1"]);
+    assert!(play.tell(Input::Command(Command::Shutdown)).is_empty());
+    assert_eq!(play.start(2, "wait"), Vec::<String>::new());
+    assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"], "but for a turn that came since");
+}
+
+#[test]
+fn an_agent_of_no_use_is_stopped_and_fails_what_waits() {
+    let mut play = Play::default();
+    play.start(1, "go");
+    play.spawned(1);
+    assert_eq!(play.line(1, "useless"), ["done 1: too old", "stop 1 Terminate"]);
+    let mut play = Play::default();
+    let nowhere = StartTurn { cwd: String::new(), ..start("go") };
+    assert_eq!(play.tell(Input::Command(Command::StartTurn(nowhere))), ["done 1: no place to work"]);
+}
+
+#[test]
+fn only_an_idle_link_moves_and_goes_on_where_it_was() {
+    let mut play = Play::running();
+    assert_eq!(play.0.save(), None);
+    play.line(1, ".");
+    let state = play.0.save().expect("it is idle");
+    let mut moved = Play::default();
+    moved.0.load(&state, "1").expect("its own state");
+    assert_eq!(moved.start(5, "on"), ["write on"]);
+    assert_eq!(moved.0.load("?", "1"), Err("no number".to_owned()));
+}

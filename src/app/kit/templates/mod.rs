@@ -1,0 +1,50 @@
+//! What `aetheel backend new` writes: a module for every language, and what all projects have.
+//!
+//! Owns no text of its own: the files stand in `templates/` and, what is shared with the rest of the repository, where they are used. In paths
+//! and contents, `{{name}}` is the backend's name. A new language is two lines here, and one in `tests/kit/templates.rs`, which makes and
+//! builds every project there is.
+
+mod rust;
+
+use crate::cli::{Kind, Language};
+
+/// Path in the project, and contents.
+type File = (&'static str, &'static str);
+
+/// The files of a language, run once a turn and long-lived.
+fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
+    Some(match lang {
+        Language::Rust => (rust::ONE_SHOT, rust::LIVE),
+        _ => return None,
+    })
+}
+
+/// All files of a project; none: there is no template for the language.
+pub(super) fn files(lang: Language, kind: Kind) -> Option<Vec<File>> {
+    let (one_shot, live) = of(lang)?;
+    let (own, any) = match kind {
+        Kind::OneShot => (one_shot, ONE_SHOT),
+        Kind::Live => (live, LIVE),
+    };
+    Some([own, any, CONTRACT].concat())
+}
+
+const ONE_SHOT: &[File] = &[
+    ("descriptor.json", include_str!("../../../../templates/any/one-shot/descriptor.json")),
+    ("cases/hello.jsonl", include_str!("../../../../templates/any/one-shot/cases/hello.jsonl")),
+    ("cases/hello.actions.jsonl", include_str!("../../../../templates/any/one-shot/cases/hello.actions.jsonl")),
+];
+
+const LIVE: &[File] = &[
+    ("descriptor.json", include_str!("../../../../templates/any/live/descriptor.json")),
+    ("cases/hello.jsonl", include_str!("../../../../templates/any/live/cases/hello.jsonl")),
+    ("cases/hello.actions.jsonl", include_str!("../../../../templates/any/live/cases/hello.actions.jsonl")),
+];
+
+/// The contract, so that a project needs nothing but its toolchain.
+const CONTRACT: &[File] = &[
+    ("wit/README.md", include_str!("../../../../wit/README.md")),
+    ("wit/backend.wit", include_str!("../../../../wit/backend.wit")),
+    ("wit/types.wit", include_str!("../../../../wit/types.wit")),
+    ("wit/descriptor.schema.json", include_str!("../../../../wit/descriptor.schema.json")),
+];

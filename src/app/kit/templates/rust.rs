@@ -1,0 +1,81 @@
+//! Rust, with the SDK's sources in the project, so that the crate registry is all it needs.
+
+use super::File;
+
+/// A project: what both kinds have, and the backend itself.
+macro_rules! project {
+    ($backend:literal) => {
+        &[
+            ("Cargo.toml", include_str!("../../../../templates/rust/Cargo.toml.in")),
+            // The versions the SDK is built and tested with; cargo takes out what is not used.
+            ("Cargo.lock", include_str!("../../../../guest-backends/Cargo.lock")),
+            (".cargo/config.toml", include_str!("../../../../guest-backends/.cargo/config.toml")),
+            (".gitignore", include_str!("../../../../templates/rust/gitignore")),
+            ("Makefile", include_str!("../../../../templates/rust/Makefile")),
+            ("README.md", include_str!("../../../../templates/rust/README.md")),
+            ("src/lib.rs", include_str!(concat!("../../../../templates/rust/", $backend))),
+            ("tests/cases.rs", include_str!("../../../../templates/rust/cases.rs")),
+            ("sdk/Cargo.toml", include_str!("../../../../guest-backends/sdk/Cargo.toml")),
+            ("sdk/src/actions_json.rs", include_str!("../../../../guest-backends/sdk/src/actions_json.rs")),
+            ("sdk/src/dialogue.rs", include_str!("../../../../guest-backends/sdk/src/dialogue.rs")),
+            ("sdk/src/dialogue_tests.rs", include_str!("../../../../guest-backends/sdk/src/dialogue_tests.rs")),
+            ("sdk/src/either.rs", include_str!("../../../../guest-backends/sdk/src/either.rs")),
+            ("sdk/src/emit.rs", include_str!("../../../../guest-backends/sdk/src/emit.rs")),
+            ("sdk/src/end.rs", include_str!("../../../../guest-backends/sdk/src/end.rs")),
+            ("sdk/src/fixture.rs", include_str!("../../../../guest-backends/sdk/src/fixture.rs")),
+            ("sdk/src/grants.rs", include_str!("../../../../guest-backends/sdk/src/grants.rs")),
+            ("sdk/src/inputs_json.rs", include_str!("../../../../guest-backends/sdk/src/inputs_json.rs")),
+            ("sdk/src/json.rs", include_str!("../../../../guest-backends/sdk/src/json.rs")),
+            ("sdk/src/lib.rs", include_str!("../../../../guest-backends/sdk/src/lib.rs")),
+            ("sdk/src/live/agent.rs", include_str!("../../../../guest-backends/sdk/src/live/agent.rs")),
+            ("sdk/src/live/asks.rs", include_str!("../../../../guest-backends/sdk/src/live/asks.rs")),
+            ("sdk/src/live/mod.rs", include_str!("../../../../guest-backends/sdk/src/live/mod.rs")),
+            ("sdk/src/live/talk.rs", include_str!("../../../../guest-backends/sdk/src/live/talk.rs")),
+            ("sdk/src/live/tests.rs", include_str!("../../../../guest-backends/sdk/src/live/tests.rs")),
+            ("sdk/src/one_shot.rs", include_str!("../../../../guest-backends/sdk/src/one_shot.rs")),
+            ("sdk/src/one_shot_tests.rs", include_str!("../../../../guest-backends/sdk/src/one_shot_tests.rs")),
+            ("sdk/src/outline.rs", include_str!("../../../../guest-backends/sdk/src/outline.rs")),
+            ("sdk/src/rpc.rs", include_str!("../../../../guest-backends/sdk/src/rpc.rs")),
+            ("sdk/src/storm.rs", include_str!("../../../../guest-backends/sdk/src/storm.rs")),
+            ("sdk/src/text.rs", include_str!("../../../../guest-backends/sdk/src/text.rs")),
+            ("sdk/src/throughput.rs", include_str!("../../../../guest-backends/sdk/src/throughput.rs")),
+            ("sdk/src/tool.rs", include_str!("../../../../guest-backends/sdk/src/tool.rs")),
+        ]
+    };
+}
+
+pub(super) const ONE_SHOT: &[File] = project!("one-shot/lib.rs");
+pub(super) const LIVE: &[File] = project!("live/lib.rs");
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_project_has_every_source_of_the_sdk() {
+        fn sources(folder: &Path, found: &mut Vec<String>) {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    sources(&path, found);
+                } else {
+                    found.push(path.to_string_lossy().into_owned());
+                }
+            }
+        }
+        let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-backends/sdk");
+        let mut found = Vec::new();
+        sources(&sdk.join("src"), &mut found);
+        let mut found: Vec<&str> =
+            found.iter().map(|path| path.strip_prefix(sdk.to_str().unwrap()).unwrap().trim_start_matches('/')).collect();
+        found.sort_unstable();
+        for project in [ONE_SHOT, LIVE] {
+            let mut written: Vec<&str> =
+                project.iter().filter_map(|(path, _)| path.strip_prefix("sdk/")).filter(|path| path.starts_with("src/")).collect();
+            written.sort_unstable();
+            assert_eq!(written, found);
+        }
+    }
+}

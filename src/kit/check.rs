@@ -1,0 +1,278 @@
+//! Proving that a component can serve: everything that is tried with it, one area after the other.
+
+use serde::Serialize;
+
+use super::case::Case;
+use super::dice::Dice;
+use super::finding::{self, Finding, Rule};
+use super::golden::actions_differ;
+use super::script::{self, Script};
+use super::stage::{self, Remark};
+use super::{brief, hostile};
+use crate::agent::descriptor::Sharing;
+use crate::agent::{Command, Descriptor, Input};
+use crate::turn::recording::{FORMAT, Header, What};
+use crate::turn::replay::{Batches, Keys, Replayed, Tape, replay, replay_moving};
+use crate::turn::{Backend, GuestFailure};
+
+/// Findings after which no more is tried: they will have one cause.
+const ENOUGH: usize = 20;
+/// Inputs a trial hands over in a call, until something is found; then it is told again one by one.
+const BATCH: usize = 64;
+/// Inputs all trials together are about; many long recordings get fewer trials each.
+const INPUTS: usize = 400_000;
+/// Trials of a recording.
+const TRIALS: usize = 120;
+/// Places in a recording at which a guest is moved.
+const MOVES: usize = 4;
+
+/// One area and what was found in it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Area {
+    /// Its name.
+    pub name: &'static str,
+    /// How many trials there were.
+    pub trials: usize,
+    /// What there were trials of.
+    pub of: &'static str,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+impl Area {
+    fn new(name: &'static str, of: &'static str) -> Self {
+        Self { name, trials: 0, of, findings: Vec::new() }
+    }
+
+    /// A guest that is cut off takes its second every time.
+    fn is_done(&self) -> bool {
+        let cost = |finding: &Finding| finding.times * if finding.came.contains("cut off") { 20 } else { 1 };
+        self.findings.len() >= ENOUGH || self.findings.iter().map(cost).sum::<usize>() >= 100
+    }
+}
+
+/// Tries everything: hostile input, determinism, batching, and taking over state where the backend lives long enough.
+///
+/// # Errors
+/// When no guest can be opened.
+pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, GuestFailure> {
+    // Without a single recording there is still what the descriptor promises.
+    let mut all = vec![made(backend.descriptor())];
+    all.extend_from_slice(cases);
+    Ok(vec![
+        hostile(backend, cases).await?,
+        determinism(backend, &all).await?,
+        batching(backend, &all).await?,
+        moving(backend, cases).await?,
+    ])
+}
+
+/// A recording of every kind of garbage, told to a first prompt.
+fn made(descriptor: &Descriptor) -> Case {
+    let tells = hostile::of_nothing(descriptor);
+    let lines = (1..=tells.len()).collect();
+    let header = Header {
+        aetheel_recording: FORMAT,
+        link: String::new(),
+        backend: descriptor.name.clone(),
+        backend_version: descriptor.version.clone(),
+        generation: 0,
+        digest: String::new(),
+        agent_version: None,
+        started: String::new(),
+    };
+    let tape = Tape { header, entries: script::entries(&tells), lines };
+    Case { path: "made of the descriptor".into(), tape, actions: None }
+}
+
+async fn hostile(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("hostile input", "bad days");
+    let mut dice = Dice::new(5);
+    for script in hostile::of_descriptor(backend.descriptor()) {
+        attempt(backend, &Keys::of(&script::entries(&script.tells)), &script, None, &mut area).await?;
+    }
+    let told: Vec<_> = cases.iter().map(|case| (case, script::tells(&case.tape))).collect();
+    let inputs: usize = told.iter().map(|(_, tells)| tells.len()).sum();
+    let most = (INPUTS / inputs.max(1)).clamp(12, TRIALS);
+    for (number, (case, tells)) in told.iter().enumerate() {
+        let keys = Keys::of(&case.tape.entries);
+        let mut scripts = hostile::of_recording(tells, &mut dice, most);
+        if number == 0 {
+            scripts.extend(hostile::swollen(tells, backend.descriptor()));
+        }
+        for script in scripts {
+            attempt(backend, &keys, &script, Some(case), &mut area).await?;
+        }
+    }
+    Ok(area)
+}
+
+/// Plays a script, and once more input by input when something is wrong with it, to tell at which.
+async fn attempt(backend: &dyn Backend, keys: &Keys, script: &Script, case: Option<&Case>, area: &mut Area) -> Result<(), GuestFailure> {
+    if area.is_done() {
+        return Ok(());
+    }
+    area.trials += 1;
+    let (mut remarks, _) = stage::play(backend, keys.clone(), script, BATCH).await?;
+    if !remarks.is_empty() {
+        let (exact, _) = stage::play(backend, keys.clone(), script, 1).await?;
+        if !exact.is_empty() {
+            remarks = exact;
+        }
+    }
+    for remark in remarks {
+        let Remark { rule, line, told, came, expected } = remark;
+        let recording = case.map(|case| case.path.display().to_string());
+        let trial = script.name.clone();
+        finding::add(&mut area.findings, Finding { rule, trial, recording, line, told, came, expected, advice: rule.advice(), times: 1 });
+    }
+    Ok(())
+}
+
+async fn determinism(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("determinism", "recordings read twice");
+    for case in cases {
+        let first = replay(backend, &case.tape.entries, Batches::Single).await?;
+        let second = replay(backend, &case.tape.entries, Batches::Single).await?;
+        area.trials += 1;
+        if let Some((at, failure)) = &first.failure {
+            add(&mut area, Rule::NeverFails, "read as it is", case, Some(*at), failure.to_string(), "no failure".into());
+        }
+        compare(&mut area, Rule::Determinism, "read a second time", case, &first, &second);
+    }
+    Ok(area)
+}
+
+async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("batching", "recordings cut in other pieces");
+    for (number, case) in cases.iter().enumerate() {
+        let single = replay(backend, &case.tape.entries, Batches::Single).await?;
+        let seed = number as u64;
+        let ways = [
+            ("7 inputs a call", Batches::Of(7)),
+            ("everything in a call", Batches::Whole),
+            ("calls of 1 to 16 inputs", Batches::Seeded(seed)),
+            ("other calls of 1 to 16 inputs", Batches::Seeded(!seed)),
+        ];
+        for (how, batches) in ways {
+            area.trials += 1;
+            let other = replay(backend, &case.tape.entries, batches).await?;
+            compare(&mut area, Rule::Batching, how, case, &single, &other);
+        }
+    }
+    Ok(area)
+}
+
+async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("moving", "times a guest handed its state to another");
+    if backend.descriptor().sharing == Sharing::Turn {
+        return Ok(area);
+    }
+    let mut guest = backend.open().await?;
+    if let Err(failure @ (GuestFailure::Trapped(_) | GuestFailure::CutOff(_))) = guest.load("{\"kit\":[", "0.0.0-kit").await {
+        let rule = Rule::Moving;
+        let (trial, told) = ("a state that cannot be read".to_owned(), "load".to_owned());
+        let expected = "the state refused with an error".to_owned();
+        let came = failure.to_string();
+        area.findings.push(Finding { rule, trial, recording: None, line: None, told, came, expected, advice: rule.advice(), times: 1 });
+    }
+    for case in cases.iter().filter(|case| case.tape.entries.iter().all(|entry| !matches!(entry.what, What::Moved { .. }))) {
+        let still = replay(backend, &case.tape.entries, Batches::Single).await?;
+        for before in idle(case, &still) {
+            match replay_moving(backend, &case.tape.entries, before).await {
+                Ok(Some(moved)) => {
+                    area.trials += 1;
+                    compare(&mut area, Rule::Moving, "moved to a fresh guest", case, &still, &moved);
+                }
+                Ok(None) => {}
+                Err(failure) => {
+                    area.trials += 1;
+                    let expected = "its own state taken over".to_owned();
+                    add(&mut area, Rule::Moving, "moved to a fresh guest", case, Some(before), failure.to_string(), expected);
+                }
+            }
+        }
+    }
+    Ok(area)
+}
+
+/// The entries before which a guest is idle after a turn, a few of them.
+fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
+    let mut steps = replayed.steps.iter().peekable();
+    let (mut open, mut begun, mut found) = (0_usize, false, Vec::new());
+    for (at, entry) in case.tape.entries.iter().enumerate() {
+        let What::In(input) = &entry.what else { continue };
+        if begun && open == 0 {
+            found.push(at);
+        }
+        if matches!(input, Input::Command(Command::StartTurn(_))) {
+            open += 1;
+            begun = true;
+        }
+        while let Some(step) = steps.next_if(|step| step.entry <= at) {
+            let ends = step.actions.iter().filter(|action| matches!(action, crate::agent::Action::TurnDone(_))).count();
+            open = open.saturating_sub(ends);
+        }
+    }
+    let starts = |at: &usize| matches!(&case.tape.entries[*at].what, What::In(Input::Command(Command::StartTurn(_))));
+    // What comes before the next turn tells most: the agent goes on.
+    found.sort_by_key(|at| !starts(at));
+    found.truncate(MOVES);
+    found
+}
+
+/// Compares what two readings of a recording gave; `first` was told one input a call.
+fn compare(area: &mut Area, rule: Rule, trial: &str, case: &Case, first: &Replayed, second: &Replayed) {
+    let actions: Vec<_> = first.actions().cloned().collect();
+    let others: Vec<_> = second.actions().cloned().collect();
+    if let Some(differ) = actions_differ(&actions, &others) {
+        let expected = differ.expected.unwrap_or_else(|| "no further action".to_owned());
+        let came = differ.came.unwrap_or_else(|| "no further action".to_owned());
+        let came = match differ.path {
+            Some(path) => format!("action {}, `{path}`: {came}", differ.number),
+            None => format!("action {}: {came}", differ.number),
+        };
+        add(area, rule, trial, case, entry_of(first, differ.number), came, expected);
+    } else if first.failure.is_none()
+        && let Some((at, failure)) = &second.failure
+    {
+        add(area, rule, trial, case, Some(*at), failure.to_string(), "no failure, as when it is told one by one".into());
+    }
+}
+
+/// The entry an action (counted from 1) came of.
+pub(super) fn entry_of(replayed: &Replayed, number: usize) -> Option<usize> {
+    let mut before = 0;
+    for step in &replayed.steps {
+        before += step.actions.len();
+        if before >= number {
+            return Some(step.entry);
+        }
+    }
+    replayed.failure.as_ref().map(|(at, _)| *at).or(replayed.steps.last().map(|step| step.entry))
+}
+
+fn add(area: &mut Area, rule: Rule, trial: &str, case: &Case, entry: Option<usize>, came: String, expected: String) {
+    let told = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
+        What::In(input) => brief(input),
+        other => super::shortened(&serde_json::to_string(other).unwrap_or_default(), 200),
+    });
+    let finding = Finding {
+        rule,
+        trial: trial.to_owned(),
+        recording: Some(case.path.display().to_string()),
+        line: entry.and_then(|at| case.tape.lines.get(at)).copied(),
+        told: told.unwrap_or_default(),
+        came,
+        expected,
+        advice: rule.advice(),
+        times: 1,
+    };
+    if !area.is_done() {
+        finding::add(&mut area.findings, finding);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Breaking lines of output: what agents print when they are updated, killed, or not themselves. Pure.
+
+use serde_json::Value;
+
+use super::dice::Dice;
+
+/// Lines no agent should print; every parser meets them one day.
+pub(super) const GARBAGE: &[(&str, &str)] = &[
+    ("an empty line", ""),
+    ("half an object", "{"),
+    ("`null`", "null"),
+    ("a number", "-1e999"),
+    ("a text", "\"x\""),
+    ("an empty list", "[]"),
+    ("an empty object", "{}"),
+    ("a list of objects", "[{\"type\":\"text\"},[],null]"),
+    ("an object with a `type` of null", "{\"type\":null,\"id\":null,\"method\":null,\"result\":null}"),
+    ("an unknown type", "{\"type\":\"kit-unknown\",\"subtype\":\"kit\",\"method\":\"kit/unknown\",\"params\":{\"kit\":true}}"),
+    ("a `type` that is an object", "{\"type\":{\"a\":1},\"method\":[],\"params\":7,\"id\":{}}"),
+    ("an answer to a question never asked", "{\"jsonrpc\":\"2.0\",\"id\":987654,\"result\":{\"kit\":[]}}"),
+    ("an error to a question never asked", "{\"jsonrpc\":\"2.0\",\"id\":\"kit\",\"error\":{\"code\":-32603,\"message\":null,\"data\":[]}}"),
+    ("a request nobody knows", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kit/unknown\",\"params\":null}"),
+    ("binary", "\u{0}\u{1}\u{7f}\u{fffd}PNG\u{fffd}\u{1b}[2J\u{fffe}"),
+    ("a stack trace", "    at Object.<anonymous> (/usr/lib/node_modules/x/index.js:1:1)"),
+    ("half a surrogate", "{\"type\":\"text\",\"text\":\"\\ud83d\"}"),
+    ("a byte order mark", "\u{feff}{\"type\":\"text\"}"),
+];
+
+/// Lists in lists, deeper than a parser that calls itself may go.
+pub(super) fn deep() -> String {
+    "[".repeat(20_000)
+}
+
+/// At most `most` ways to break a line of JSON; none, when it is not JSON.
+pub(super) fn broken(text: &str, most: usize, dice: &mut Dice) -> Vec<(String, String)> {
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
+    let mut places = Vec::new();
+    nodes(&value, &mut String::new(), &mut places);
+    let picked = dice.pick(places.len(), most);
+    picked
+        .into_iter()
+        .filter_map(|at| {
+            let pointer = &places[at];
+            let mut broken = value.clone();
+            let what = breaking(&mut broken, pointer, dice)?;
+            Some((format!("{what} `{}`", field(pointer)), broken.to_string()))
+        })
+        .collect()
+}
+
+/// A JSON pointer as people write a field: `message.content[0].text`.
+pub(super) fn field(pointer: &str) -> String {
+    let mut name = String::new();
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        if part.bytes().all(|b| b.is_ascii_digit()) && !part.is_empty() {
+            name.push_str(&format!("[{part}]"));
+        } else {
+            if !name.is_empty() {
+                name.push('.');
+            }
+            name.push_str(&part);
+        }
+    }
+    name
+}
+
+/// Pointers to everything inside a value.
+pub(super) fn nodes(value: &Value, at: &mut String, found: &mut Vec<String>) {
+    let length = at.len();
+    let mut visit = |key: String, value: &Value, at: &mut String| {
+        at.push('/');
+        at.push_str(&key);
+        found.push(at.clone());
+        nodes(value, at, found);
+        at.truncate(length);
+    };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| visit(key.replace('~', "~0").replace('/', "~1"), value, at)),
+        // Of long lists the beginning stands for the rest.
+        Value::Array(list) => list.iter().take(8).enumerate().for_each(|(index, value)| visit(index.to_string(), value, at)),
+        _ => {}
+    }
+}
+
+fn breaking(value: &mut Value, pointer: &str, dice: &mut Dice) -> Option<&'static str> {
+    let (above, name) = pointer.rsplit_once('/')?;
+    let name = name.replace("~1", "/").replace("~0", "~");
+    if dice.roll(4) == 0
+        && let Some(Value::Object(map)) = value.pointer_mut(above)
+    {
+        map.remove(&name);
+        return Some("without");
+    }
+    let there = value.pointer_mut(pointer)?;
+    let (what, other) = match (&*there, dice.roll(4)) {
+        (_, 0) => ("null in place of", Value::Null),
+        (Value::String(_), 1) => ("an unknown word in", Value::from("kit-unknown")),
+        (Value::String(_), 2) => ("nothing in", Value::from("")),
+        (Value::String(_), _) => ("a number in place of", Value::from(7)),
+        (Value::Number(_), 1) => ("a text in place of", Value::from("seven")),
+        (Value::Number(_), 2) => ("a negative number in", Value::from(-1)),
+        (Value::Number(_), _) => ("a number too large in", Value::from(u64::MAX)),
+        (Value::Bool(_), _) => ("a text in place of", Value::from("yes")),
+        (Value::Array(_), 1) => ("an empty list in", Value::Array(Vec::new())),
+        (Value::Array(_), _) => ("an object in place of", serde_json::json!({"kit": 1})),
+        (Value::Object(_), 1) => ("an empty object in", serde_json::json!({})),
+        (Value::Object(_), _) => ("a list in place of", serde_json::json!([1, "kit", null])),
+        (Value::Null, _) => ("an object in place of", serde_json::json!({"kit": {}})),
+    };
+    *there = other;
+    Some(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_break_is_valid_json_that_differs_and_names_its_field() {
+        let line = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"Hi"}],"usage":{"n":3}},"a/b":true}"#;
+        let broken = broken(line, 100, &mut Dice::new(1));
+        assert_eq!(broken.len(), 9, "{broken:?}");
+        for (what, text) in &broken {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_ne!(value, serde_json::from_str::<Value>(line).unwrap(), "{what}");
+        }
+        assert!(broken.iter().any(|(what, _)| what.ends_with("`message.content[0].text`")), "{broken:?}");
+        assert!(broken.iter().any(|(what, _)| what.ends_with("`a/b`")), "{broken:?}");
+        assert!(super::broken("plain words", 3, &mut Dice::new(1)).is_empty());
+    }
+}

@@ -1,0 +1,82 @@
+//! What was found wrong with a component, so that its author can act on it.
+
+use serde::Serialize;
+
+/// What a component must keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// No input makes a guest fail.
+    NeverFails,
+    /// Every turn ends exactly once after its agent has exited.
+    EndsOnce,
+    /// Only what the descriptor declares is started, and prompts stay out of the command line.
+    Plan,
+    /// What it asks for stays within the contract's limits and forms.
+    Limits,
+    /// What it speaks of exists: its own keys, turns that run.
+    Keys,
+    /// The same inputs give the same actions.
+    Determinism,
+    /// However inputs are batched, the actions are the same.
+    Batching,
+    /// A guest that took over another's state goes on as that one would have.
+    Moving,
+}
+
+impl Rule {
+    /// What its author does about it.
+    #[must_use]
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::NeverFails => {
+                "answer what cannot be read with `unrecognised` or with nothing; never index, unwrap or throw on the agent's output"
+            }
+            Self::EndsOnce => {
+                "at `exited` end every open turn of that process (`lost`, unless the agent said how it ended), and remember which have ended"
+            }
+            Self::Plan => {
+                "declare program, flags, words and variables in the descriptor; hand the prompt over on stdin or in a protocol message"
+            }
+            Self::Limits => "cut it down before it is returned; wit/types.wit has the limits",
+            Self::Keys => {
+                "use a key only for what was asked for, a fresh one every time, and speak of turns between their `start-turn` and `turn-done`"
+            }
+            Self::Determinism => "keep state in the guest only: no addresses, hash orders, clocks or counters that outlive a link",
+            Self::Batching => "decide by the inputs alone, one after the other; the end of a call means nothing",
+            Self::Moving => "save everything that decides what comes next, or return none from `save`",
+        }
+    }
+}
+
+/// Something a component did that it must not, where, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Finding {
+    /// What it did not keep to.
+    pub rule: Rule,
+    /// What was tried.
+    pub trial: String,
+    /// The recording it was made of; none: made of the descriptor.
+    pub recording: Option<String>,
+    /// The line of the recording that was told last.
+    pub line: Option<usize>,
+    /// What was told last.
+    pub told: String,
+    /// What came of it.
+    pub came: String,
+    /// What should have come.
+    pub expected: String,
+    /// What to do.
+    pub advice: &'static str,
+    /// How many trials found the same.
+    pub times: usize,
+}
+
+/// Adds a finding, or counts it when the same was found before.
+pub(super) fn add(findings: &mut Vec<Finding>, finding: Finding) {
+    match findings.iter_mut().find(|known| known.rule == finding.rule && known.came == finding.came && known.expected == finding.expected) {
+        Some(known) => known.times += 1,
+        None => findings.push(finding),
+    }
+}

@@ -1,0 +1,106 @@
+//! The kit: every command through the real program, against the shipped components, their recordings, and guests that
+//! misbehave on purpose.
+
+mod commands;
+mod hostile;
+mod own_recordings;
+mod recording;
+mod shipped;
+mod templates;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::built;
+use crate::support::guests::Wat;
+use crate::support::recordings::{recordings, write};
+
+/// A folder with a component in it.
+pub struct Bench {
+    pub folder: tempfile::TempDir,
+    pub component: PathBuf,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Bench {
+    pub fn of(wasm: &[u8]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let component = folder.path().join("x.wasm");
+        std::fs::write(&component, wasm).unwrap();
+        Self { folder, component }
+    }
+
+    pub fn wat(wat: &Wat) -> Self {
+        Self::of(&wat.build())
+    }
+
+    /// A shipped component with the recordings of its fixtures whose names fit, in `cases` beside it.
+    pub fn shipped(name: &str, fits: impl Fn(&str) -> bool) -> Self {
+        let bench = Self::of(&built(&format!("{name}.wasm")));
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        std::fs::create_dir(bench.folder.path().join("cases")).unwrap();
+        for folder in recordings(&fixtures) {
+            let case = folder.strip_prefix(&fixtures).unwrap().to_string_lossy().replace('/', "-");
+            if fits(&case) {
+                write(&folder, &bench.folder.path().join("cases").join(format!("{case}.jsonl")));
+            }
+        }
+        bench
+    }
+
+    pub fn case(&self, name: &str) -> PathBuf {
+        self.folder.path().join("cases").join(format!("{name}.jsonl"))
+    }
+
+    /// `aetheel backend COMMAND`, run in the folder.
+    pub fn run(&self, arguments: &[&str]) -> Done {
+        self.run_with(arguments, &[])
+    }
+
+    pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Done {
+        done(self.command(arguments, variables).stdin(Stdio::null()).output().unwrap())
+    }
+
+    pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aetheel"));
+        // Compiled once for all tests.
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kit-cache");
+        command.arg("backend").args(arguments).current_dir(self.folder.path()).env("CACHE_DIR", cache).envs(variables.iter().copied());
+        command
+    }
+
+    pub fn component(&self) -> &str {
+        self.component.to_str().unwrap()
+    }
+}
+
+pub fn done(output: Output) -> Done {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Done { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+impl Done {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The findings of `check --json`.
+    pub fn findings(&self) -> Vec<Value> {
+        let areas = self.json();
+        areas["areas"].as_array().unwrap().iter().flat_map(|area| area["findings"].as_array().unwrap().clone()).collect()
+    }
+
+    pub fn says(&self, part: &str) -> &Self {
+        assert!(self.out.contains(part) || self.err.contains(part), "{part:?} is not said:\n{}\n{}", self.out, self.err);
+        self
+    }
+}

@@ -1,0 +1,78 @@
+//! The recordings a component brings along (`X.cases` beside `X.wasm`) decide whether it is loaded.
+
+use std::fs;
+use std::path::Path;
+
+use aetheel::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions};
+use aetheel::config::Limits;
+use aetheel::plain::with_causes;
+use aetheel::turn::Backends as _;
+
+use crate::support::built;
+use crate::support::recordings::write;
+
+/// A backends folder with Gemini's component and a recording of its own.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = folder.path().join("gemini.cases");
+    fs::create_dir(&cases).unwrap();
+    fs::write(folder.path().join("gemini.wasm"), built("gemini.wasm")).unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gemini/plain");
+    write(&fixture, &cases.join("plain.jsonl"));
+    folder
+}
+
+async fn loaded(folder: &Path) -> Result<(), String> {
+    let engine = Engine::new(&Limits::default(), None).unwrap();
+    let (registry, reports) = Registry::start(engine, RegistryOptions::new(folder)).await;
+    match &reports[..] {
+        [LoadReport::Loaded { .. }] => {
+            assert!(registry.get("gemini").is_some());
+            Ok(())
+        }
+        [LoadReport::Refused { reason, .. }] => {
+            assert!(registry.get("gemini").is_none() && matches!(**reason, AdmissionError::Case(_)), "{reason:?}");
+            assert!(reason.hint().contains("aetheel backend test"), "{}", reason.hint());
+            Err(with_causes(&**reason))
+        }
+        reports => panic!("{reports:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_reads_its_recordings_as_agreed_is_loaded() {
+    let folder = folder();
+    loaded(folder.path()).await.unwrap();
+    // Without anything agreed on it must only end its turns.
+    fs::remove_file(folder.path().join("gemini.cases/plain.actions.jsonl")).unwrap();
+    loaded(folder.path()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_reads_them_otherwise_is_refused_with_file_line_and_reason() {
+    let folder = folder();
+    let agreed = folder.path().join("gemini.cases/plain.actions.jsonl");
+    let actions = fs::read_to_string(&agreed).unwrap();
+    let text = actions.lines().position(|line| line.contains("\"kind\":{\"text\"")).unwrap();
+    fs::write(&agreed, actions.replacen("\"text\":{\"part\":0,\"text\":\"", "\"text\":{\"part\":0,\"text\":\"Not ", 1)).unwrap();
+    let reason = loaded(folder.path()).await.unwrap_err();
+    for part in ["plain.jsonl:", "field `content`", &format!("action {}", text + 1), "event.kind.text.text", "Not "] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_recordings_and_too_many_of_them_are_refused_too() {
+    let folder = folder();
+    let cases = folder.path().join("gemini.cases");
+    let text = fs::read_to_string(cases.join("plain.jsonl")).unwrap();
+    fs::write(cases.join("plain.jsonl"), text.replacen("\"in\"", "\"inn\"", 1)).unwrap();
+    let reason = loaded(folder.path()).await.unwrap_err();
+    assert!(reason.contains("plain.jsonl:2: "), "{reason}");
+    fs::write(cases.join("plain.jsonl"), &text).unwrap();
+    for number in 0..64 {
+        fs::write(cases.join(format!("more-{number}.jsonl")), &text).unwrap();
+    }
+    let reason = loaded(folder.path()).await.unwrap_err();
+    assert!(reason.contains("65 recordings") && reason.contains("at most 64"), "{reason}");
+}

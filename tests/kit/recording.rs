@@ -1,0 +1,140 @@
+//! Recording a real program by hand, and what one does with the recording next.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use aetheel::agent::{Command, Exit, Input};
+use aetheel::turn::recording::What;
+use aetheel::turn::replay::Tape;
+use serde_json::Value;
+
+use super::{Bench, done};
+use crate::support::built;
+
+/// Prints what Gemini CLI prints, and what it was given.
+const AGENT: &str = r#"#!/bin/sh
+read prompt
+echo '{"type":"init","timestamp":"2026-01-01T00:00:00.000Z","session_id":"7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11","model":"m"}'
+echo "{\"type\":\"message\",\"timestamp\":\"t\",\"role\":\"assistant\",\"content\":\"You said $prompt, key $MY_API_KEY\",\"delta\":true}"
+echo 'a warning' >&2
+echo '{"type":"result","timestamp":"t","status":"success","stats":{"total_tokens":5,"input_tokens":3,"output_tokens":2,"duration_ms":1,"tool_calls":0}}'
+exit ${EXIT:-0}
+"#;
+
+fn bench() -> Bench {
+    let bench = Bench::of(&built("gemini.wasm"));
+    let agent = bench.folder.path().join("agent");
+    fs::write(&agent, AGENT).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    bench
+}
+
+fn tape(bench: &Bench, name: &str) -> Tape {
+    Tape::read(&fs::read_to_string(bench.folder.path().join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
+    let bench = bench();
+    let mut child = bench
+        .command(&["record", "--prompt", "Greet me", "--", "./agent"], &[("MY_API_KEY", "sk-canary-51")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    let recorded = done(child.wait_with_output().unwrap());
+    assert_eq!(recorded.code, Some(0), "{recorded:?}");
+    recorded.says("You said hello").says("a warning").says("recorded 4 lines").says("agent.jsonl");
+
+    let path = bench.folder.path().join("agent.jsonl");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("sk-canary-51") && text.contains("key ***"), "{text}");
+    let tape = tape(&bench, "agent.jsonl");
+    let whats: Vec<&What> = tape.entries.iter().map(|entry| &entry.what).collect();
+    assert!(matches!(whats[0], What::Turn { key: 1, .. }), "{whats:?}");
+    assert!(matches!(whats[1], What::In(Input::Command(Command::StartTurn(start))) if format!("{:?}", start.parts).contains("Greet me")));
+    assert!(matches!(whats[2], What::Launch { command, .. } if command[0] == "./agent"), "{whats:?}");
+    assert!(matches!(whats[3], What::In(Input::Spawned(_))));
+    assert!(
+        matches!(whats[whats.len() - 2], What::In(Input::Exited(exited)) if exited.how == Exit::Code(0) && exited.stderr_tail.contains("a warning"))
+    );
+    assert!(matches!(whats[whats.len() - 1], What::Ending { how, .. } if how == "completed"));
+
+    let read = bench.run(&["replay", bench.component(), "agent.jsonl"]);
+    assert_eq!(read.code, Some(0), "{read:?}");
+    read.says("You said hello, key ***").says("completed").says("3 in, 2 out");
+    assert_eq!(bench.run(&["test", bench.component(), "agent.jsonl"]).code, Some(1), "nobody has said what must come");
+    assert_eq!(bench.run(&["test", bench.component(), "agent.jsonl", "--update"]).code, Some(0));
+    assert_eq!(bench.run(&["test", bench.component(), "agent.jsonl"]).code, Some(0));
+    assert_eq!(bench.run(&["check", bench.component(), "agent.jsonl"]).code, Some(0));
+}
+
+#[test]
+fn the_exit_code_is_the_commands_and_files_are_never_overwritten() {
+    let bench = bench();
+    for (number, name) in ["agent.jsonl", "agent-2.jsonl"].iter().enumerate() {
+        let recorded = bench.run_with(&["record", "--", "./agent"], &[("EXIT", "3")]);
+        assert_eq!(recorded.code, Some(3), "{recorded:?}");
+        recorded.says(name);
+        let last = tape(&bench, name).entries.pop().unwrap();
+        assert!(matches!(&last.what, What::Ending { how, .. } if how == "agent-failure: exit code 3"), "{number}: {last:?}");
+    }
+    let killed = bench.run(&["record", "-o", "killed.jsonl", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.code, Some(137), "{killed:?}");
+    let taken = bench.run(&["record", "-o", "killed.jsonl", "--", "true"]);
+    assert_eq!(taken.code, Some(64));
+    taken.says("killed.jsonl: File exists").says("--output");
+    let missing = bench.run(&["record", "--", "no-such-program-51"]);
+    assert_eq!(missing.code, Some(64));
+    missing.says("program not found: no-such-program-51");
+    assert!(!bench.folder.path().join("no-such-program-51.jsonl").exists());
+}
+
+#[test]
+fn an_interrupt_stops_the_agent_and_keeps_the_recording() {
+    let bench = bench();
+    let mut child = bench
+        .command(
+            &["record", "-o", "long.jsonl", "--", "sh", "-c", "trap 'echo stopped; exit 7' INT; echo ready; while :; do sleep 0.05; done"],
+            &[],
+        )
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    let tape = tape(&bench, "long.jsonl");
+    let lines: Vec<String> = tape
+        .entries
+        .iter()
+        .filter_map(|entry| match &entry.what {
+            What::In(Input::Line(line)) => Some(line.text.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lines, ["ready", "stopped"]);
+}
+
+#[test]
+fn findings_about_a_recording_made_by_hand_are_stable_json() {
+    let bench = bench();
+    bench.run(&["record", "--", "./agent"]);
+    let json = bench.run(&["check", bench.component(), "agent.jsonl", "--json"]).json();
+    let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["areas", "component", "name", "passed", "recordings", "sha256", "used", "version"]);
+    let names: Vec<&str> = json["areas"].as_array().unwrap().iter().filter_map(|area| area["name"].as_str()).collect();
+    assert_eq!(names, ["hostile input", "determinism", "batching", "moving"]);
+    assert_eq!((json["passed"].clone(), json["recordings"].clone()), (Value::from(true), Value::from(1)));
+}

@@ -1,0 +1,38 @@
+//! The shipped components pass everything the kit asks of a contributor's.
+
+use super::Bench;
+
+fn passes(name: &str, least: u64) {
+    let bench = Bench::shipped(name, |_| true);
+    let tested = bench.run(&["test", bench.component(), "cases", "--json"]);
+    assert_eq!(tested.code, Some(0), "{tested:?}");
+    assert!(tested.json()["passed"].as_u64().unwrap() >= least, "{tested:?}");
+    let checked = bench.run(&["check", bench.component(), "--json"]);
+    assert_eq!(checked.code, Some(0), "{:#?}", checked.findings());
+    let areas = checked.json()["areas"].clone();
+    assert!(areas[0]["trials"].as_u64().unwrap() > 12 * least, "{areas}");
+}
+
+macro_rules! components {
+    ($($test:ident: $name:literal, $least:literal;)*) => { $(
+        #[test]
+        fn $test() {
+            passes($name, $least);
+        }
+    )* };
+}
+components! {
+    acp_passes_over_all_its_recordings: "acp", 12;
+    claude_passes_over_all_its_recordings: "claude", 90;
+    codex_passes_over_all_its_recordings: "codex", 60;
+    opencode_passes_over_all_its_recordings: "opencode", 45;
+    droid_passes_over_all_its_recordings: "droid", 50;
+    gemini_passes_over_all_its_recordings: "gemini", 45;
+}
+
+#[test]
+fn the_scripted_agents_component_passes_without_recordings() {
+    let bench = Bench::of(&crate::support::built("demo.wasm"));
+    let checked = bench.run(&["check", bench.component(), "--json"]);
+    assert_eq!(checked.code, Some(0), "{:#?}", checked.findings());
+}

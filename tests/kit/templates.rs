@@ -1,0 +1,98 @@
+//! What `aetheel backend new` writes: every project builds with its toolchain and passes its own test, offline.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use crate::support::program::aetheel;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn new(arguments: &[&str], folder: &Path) -> Output {
+    Command::new(aetheel()).args(["backend", "new"]).args(arguments).arg("--into").arg(folder).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The environment a toolchain of `scripts/toolchain` is used in; none: it is not installed here. Rust is what this was built with.
+fn path_with(toolchain: &str) -> Option<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    if toolchain.is_empty() {
+        return Some(path);
+    }
+    let there = root().join("target/toolchains").join(toolchain).exists();
+    let bin = there.then(|| Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap())?;
+    Some(format!("{}:{path}", String::from_utf8_lossy(&bin.stdout).trim()))
+}
+
+/// Projects of one language may share what they build.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) {
+    let Some(path) = path_with(toolchain) else {
+        println!("{lang}: {toolchain} is not installed; see `make languages`");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let project: PathBuf = folder.path().join("project");
+    let made = new(&["my-agent", "--lang", lang, "--kind", kind], &project);
+    assert!(made.status.success(), "{}", said(&made));
+    assert!(said(&made).contains("make test"), "what to do next: {}", said(&made));
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let make = format!("AETHEEL={}", aetheel().display());
+    let first = ["make", "test", make.as_str()];
+    for command in std::iter::once(&first[..]).chain(also.iter().copied()) {
+        let mut process = Command::new(command[0]);
+        process.args(&command[1..]).current_dir(&project).env("PATH", &path);
+        // Cargo's, so that nothing is built twice; without the flags of this build.
+        process.env("CARGO_TARGET_DIR", root().join("target/guests")).env("CARGO_NET_OFFLINE", "true").env_remove("RUSTFLAGS");
+        let output = process.output().unwrap();
+        assert!(output.status.success(), "{lang}, {kind}: {command:?}\n{}", said(&output));
+    }
+    assert!(project.join("my-agent.wasm").exists());
+}
+
+macro_rules! templates {
+    ($($test:ident: $lang:literal, $kind:literal, $toolchain:literal, $also:expr;)*) => { $(
+        #[test]
+        fn $test() {
+            builds_and_passes($lang, $kind, $toolchain, $also);
+        }
+    )* };
+}
+// A line for every language and kind; the third column is the name `scripts/toolchain` knows.
+templates! {
+    a_new_one_shot_backend_in_rust_builds_and_passes_its_test: "rust", "one-shot", "", &[&["cargo", "test"]];
+    a_new_live_backend_in_rust_builds_and_passes_its_test: "rust", "live", "", &[&["cargo", "test"]];
+}
+
+#[test]
+fn a_folder_that_is_there_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine"), "mine").unwrap();
+    let refused = new(&["my-agent"], folder.path());
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(said(&refused).contains("is there already"), "{}", said(&refused));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_name_that_no_descriptor_may_have_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = new(&["My_Agent"], &folder.path().join("project"));
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(said(&refused).contains("is no name for a backend"), "{}", said(&refused));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_one_shot_backend_is_under_a_hundred_lines() {
+    for file in ["templates/rust/one-shot/lib.rs", "templates/rust/live/lib.rs", "guest-backends/demo/src/lib.rs"] {
+        let lines = std::fs::read_to_string(root().join(file)).unwrap().lines().count();
+        assert!(lines < 100, "{file} has {lines} lines");
+    }
+}
