@@ -25,7 +25,8 @@ fn path_with(toolchain: &str) -> Option<String> {
         return Some(path);
     }
     // Folders have versions behind the names.
-    let is = |name: &str| name.strip_prefix(toolchain).is_some_and(|rest| rest.starts_with('-') && !rest.contains("part"));
+    let version = |name: &str| name.strip_prefix(toolchain)?.strip_prefix('-')?.chars().next();
+    let is = |name: &str| version(name).is_some_and(|first| first.is_ascii_digit()) && !name.ends_with(".part");
     let mut folders = std::fs::read_dir(root().join("target/toolchains")).ok()?.flatten();
     let there = folders.any(|entry| is(&entry.file_name().to_string_lossy()) && entry.path().is_dir());
     let bin = there.then(|| Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap())?;
