@@ -77,6 +77,12 @@ templates! {
     a_new_live_backend_in_rust_builds_and_passes_its_test: "rust", "live", "", &[&["cargo", "test"]];
     a_new_one_shot_backend_in_c_builds_and_passes_its_test: "c", "one-shot", "zig", &[];
     a_new_live_backend_in_c_builds_and_passes_its_test: "c", "live", "zig", &[];
+    a_new_one_shot_backend_in_cpp_builds_and_passes_its_test: "cpp", "one-shot", "zig", &[];
+    a_new_live_backend_in_cpp_builds_and_passes_its_test: "cpp", "live", "zig", &[];
+    a_new_one_shot_backend_in_zig_builds_and_passes_its_test: "zig", "one-shot", "zig", &[];
+    a_new_live_backend_in_zig_builds_and_passes_its_test: "zig", "live", "zig", &[];
+    a_new_one_shot_backend_in_go_builds_and_passes_its_test: "go", "one-shot", "go", &[];
+    a_new_live_backend_in_go_builds_and_passes_its_test: "go", "live", "go", &[];
 }
 
 #[test]

@@ -5,7 +5,10 @@
 //! builds every project there is.
 
 mod c;
+mod cpp;
+mod go;
 mod rust;
+mod zig;
 
 use crate::cli::{Kind, Language};
 
@@ -17,6 +20,9 @@ fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
     Some(match lang {
         Language::Rust => (rust::ONE_SHOT, rust::LIVE),
         Language::C => (c::ONE_SHOT, c::LIVE),
+        Language::Cpp => (cpp::ONE_SHOT, cpp::LIVE),
+        Language::Zig => (zig::ONE_SHOT, zig::LIVE),
+        Language::Go => (go::ONE_SHOT, go::LIVE),
         _ => return None,
     })
 }
