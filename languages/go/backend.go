@@ -8,7 +8,6 @@ package export_aetheel_backend_backend
 import (
 	_ "embed"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"unicode/utf8"
 
@@ -45,8 +44,6 @@ const (
 )
 
 func init() {
-	// The host gives a guest 128 MiB; the collector has to work harder before that.
-	debug.SetMemoryLimit(96 << 20)
 	link.agent.resumed, link.agent.failing = w.None[string](), w.None[string]()
 }
 

@@ -25,7 +25,8 @@ fn bin_of(toolchain: &str) -> Option<String> {
     }
     let toolchains = std::env::var("TOOLCHAINS").map_or_else(|_| root().join("target/toolchains"), PathBuf::from);
     // Folders have versions behind the names.
-    let is = |name: &str| name.strip_prefix(toolchain).is_some_and(|rest| rest.starts_with('-') && !rest.contains("part"));
+    let version = |name: &str| name.strip_prefix(toolchain)?.strip_prefix('-')?.chars().next();
+    let is = |name: &str| version(name).is_some_and(|first| first.is_ascii_digit()) && !name.contains("part");
     let mut folders = std::fs::read_dir(toolchains).ok()?.flatten();
     let there = folders.any(|entry| is(&entry.file_name().to_string_lossy()) && entry.path().is_dir());
     let bin = there.then(|| Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap())?;
@@ -81,6 +82,12 @@ templates! {
     a_new_live_backend_in_rust_builds_and_passes_its_test: "rust", "live", "", &[&["cargo", "test"]];
     a_new_one_shot_backend_in_c_builds_and_passes_its_test: "c", "one-shot", "zig", &[];
     a_new_live_backend_in_c_builds_and_passes_its_test: "c", "live", "zig", &[];
+    a_new_one_shot_backend_in_cpp_builds_and_passes_its_test: "cpp", "one-shot", "zig", &[];
+    a_new_live_backend_in_cpp_builds_and_passes_its_test: "cpp", "live", "zig", &[];
+    a_new_one_shot_backend_in_zig_builds_and_passes_its_test: "zig", "one-shot", "zig", &[];
+    a_new_live_backend_in_zig_builds_and_passes_its_test: "zig", "live", "zig", &[];
+    a_new_one_shot_backend_in_go_builds_and_passes_its_test: "go", "one-shot", "go", &[];
+    a_new_live_backend_in_go_builds_and_passes_its_test: "go", "live", "go", &[];
     a_new_one_shot_backend_in_python_builds_and_passes_its_test: "python", "one-shot", "componentize-py", &[];
     a_new_live_backend_in_python_builds_and_passes_its_test: "python", "live", "componentize-py", &[];
     a_new_one_shot_backend_in_javascript_builds_and_passes_its_test: "javascript", "one-shot", "node", &[];
