@@ -75,6 +75,7 @@ const TRUNCATED: &str = "aetheel_output_lines_truncated_total";
 const CALLS: &str = "aetheel_guest_call_seconds";
 const GUEST_FAILURES: &str = "aetheel_guest_failures_total";
 const UNRECOGNISED: &str = "aetheel_unrecognised_total";
+const ROLLBACKS: &str = "aetheel_backend_rollbacks_total";
 const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
 const QUESTIONS: &str = "aetheel_questions_total";
@@ -117,8 +118,14 @@ pub const FIGURES: &[Figure] = &[
     f(TRUNCATED, Counter, &["backend"], "Lines of agents cut at `LINE_LIMIT_BYTES`"),
     f(CALLS, CALL, &["backend"], "Run time of one call into a backend"),
     f(GUEST_FAILURES, Counter, &["backend", "kind"], "Failures of backends: `refused`, `trapped` or `cut-off`"),
-    f(UNRECOGNISED, Counter, &["backend"], "Things agents said that their backend does not know"),
-    f(RELOADS, Counter, &["result"], "Looks at backend files: `loaded`, `refused`, `unchanged` or `vanished`"),
+    f(
+        UNRECOGNISED,
+        Counter,
+        &["backend", "agent_version", "generation"],
+        "Things agents said that their backend does not know; `docs/drift.md`",
+    ),
+    f(ROLLBACKS, Counter, &["backend", "result"], "Backends found to read worse than before: `done`, `failed` or `off` (not rolled back)"),
+    f(RELOADS, Counter, &["result"], "Looks at backend files: `loaded`, `refused`, `unchanged`, `stands-by` or `vanished`"),
     f(GENERATION, Gauge, &["backend"], "Which load of a backend serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
     f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),
@@ -223,9 +230,15 @@ pub fn first_text(backend: &str, after: Duration) {
     histogram!(FIRST_TEXT, "backend" => backend.to_owned()).record(after);
 }
 
-/// Agents said what their backend does not know.
-pub fn unrecognised(backend: &str, count: u64) {
-    counter!(UNRECOGNISED, "backend" => backend.to_owned()).increment(count);
+/// An agent of this version said what this load of its backend does not know.
+pub fn unrecognised(backend: &str, agent_version: &str, generation: &str) {
+    let (backend, agent_version, generation) = (backend.to_owned(), agent_version.to_owned(), generation.to_owned());
+    counter!(UNRECOGNISED, "backend" => backend, "agent_version" => agent_version, "generation" => generation).increment(1);
+}
+
+/// A backend read worse than the one before it; what became of it.
+pub fn rolled_back(backend: &str, result: &'static str) {
+    counter!(ROLLBACKS, "backend" => backend.to_owned(), "result" => result).increment(1);
 }
 
 /// Lines of an agent were cut.

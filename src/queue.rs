@@ -137,6 +137,13 @@ impl Queue {
         self.waiting.insert(sequence, event);
     }
 
+    /// Takes a new event in that is refused by no limit, also while the queue is closed: it waits its turn and costs no agent.
+    pub fn admit(&mut self, event: NewEvent, now_ms: i64) -> Event {
+        let event = event.accepted(self.last + 1, now_ms);
+        self.restore(event.clone());
+        event
+    }
+
     /// Hands out the oldest event whose lane is free, while a slot is free. It holds both until [`Queue::finish`].
     ///
     /// Not an iterator: what it returns depends on what was finished in between.

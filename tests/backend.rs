@@ -4,15 +4,19 @@ mod admission;
 mod contract;
 mod frozen;
 mod hostile;
+mod rollback;
+mod trust;
+mod versions;
 mod wasi;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aetheel::agent::{Action, Command, EventKind, Input, Safety, StartTurn, TimedInput};
-use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::Limits;
-use aetheel::turn::{Guest, GuestFailure};
+use aetheel::backend::{Engine, Gate, LoadReport, Registry, RegistryOptions};
+use aetheel::config::{Config, Limits};
+use aetheel::turn::{Backend as _, Backends as _, Guest, GuestFailure};
+use aetheel::workspace::Components;
 
 /// Limits small enough for tests that run into them.
 pub fn limits() -> Limits {
@@ -24,8 +28,117 @@ pub async fn registry(folder: &Path, limits: &Limits, files: &[(&str, &[u8])]) -
     for (name, bytes) in files {
         std::fs::write(folder.join(name), bytes).unwrap();
     }
-    let options = RegistryOptions { directory: folder.to_owned(), quiet: Duration::from_millis(20), rescan: Duration::from_secs(3600) };
+    let options = RegistryOptions {
+        directory: folder.to_owned(),
+        quiet: Duration::from_millis(20),
+        rescan: Duration::from_secs(3600),
+        ..RegistryOptions::new(folder)
+    };
     Registry::start(Engine::new(limits, None).unwrap(), options).await
+}
+
+/// A folder of backends and one of configuration, and a registry over them as a gateway has it.
+pub struct Stand {
+    folder: tempfile::TempDir,
+    pub registry: Registry,
+    pub reports: Vec<LoadReport>,
+    news: tokio::sync::broadcast::Receiver<LoadReport>,
+}
+
+impl Stand {
+    /// With these settings, and these files in the folder of backends.
+    pub async fn new(settings: &[(&str, &str)], files: &[(&str, &[u8])]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["config", "backends"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        for (name, bytes) in files {
+            std::fs::write(folder.path().join("backends").join(name), bytes).unwrap();
+        }
+        Self::over(folder, settings).await
+    }
+
+    /// Over folders that were used before.
+    pub async fn over(folder: tempfile::TempDir, settings: &[(&str, &str)]) -> Self {
+        let at = folder.path().join("config").display().to_string();
+        let set = |name: &str| settings.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned());
+        let config = Config::read(|name| if name == "CONFIG_DIR" { Some(at.clone()) } else { set(name) }).unwrap();
+        let options = RegistryOptions {
+            quiet: Duration::from_millis(20),
+            rescan: Duration::from_secs(3600),
+            gate: Gate::new(&config),
+            components: Some(Components::new(&config.config_dir)),
+            ..RegistryOptions::new(&folder.path().join("backends"))
+        };
+        let (registry, reports) = Registry::start(Engine::new(&config.limits, None).unwrap(), options).await;
+        registry.keep();
+        let news = registry.subscribe();
+        Self { folder, registry, reports, news }
+    }
+
+    /// Ends it, as a restart does.
+    pub fn end(self) -> tempfile::TempDir {
+        self.folder
+    }
+
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file of the folder of backends.
+    pub fn file(&self, name: &str) -> std::path::PathBuf {
+        self.path("backends").join(name)
+    }
+
+    /// Puts a file into the folder of backends at one stroke.
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        let staged = self.path("staged");
+        std::fs::write(&staged, bytes).unwrap();
+        std::fs::rename(staged, self.file(name)).unwrap();
+    }
+
+    /// The next news of a change.
+    pub async fn news(&mut self) -> LoadReport {
+        loop {
+            match tokio::time::timeout(Duration::from_secs(30), self.news.recv()).await.expect("news").unwrap() {
+                LoadReport::Unchanged { .. } => {}
+                report => return report,
+            }
+        }
+    }
+
+    /// Waits until a backend serves with this version.
+    pub async fn serves(&self, name: &str, version: &str) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.registry.component(name).is_none_or(|backend| backend.descriptor().version != version) {
+            assert!(Instant::now() < deadline, "waited in vain for {name} {version}: {:?}", self.registry);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut guest = self.registry.get(name).unwrap().open().await.unwrap();
+        assert_eq!(version_told(&guest.handle(prompt(1, 1)).await.unwrap()), version);
+    }
+
+    /// Waits until so many components of a backend are kept.
+    pub async fn keeps(&self, name: &str, count: usize) {
+        let folder = self.path("config/state/components").join(name);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let kept = || std::fs::read_dir(&folder).map_or(0, |files| files.filter(|file| is_kept(file.as_ref().unwrap())).count());
+        while kept() != count {
+            assert!(Instant::now() < deadline, "waited in vain for {count} kept components, there are {}", kept());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn is_kept(file: &std::fs::DirEntry) -> bool {
+    let name = file.file_name();
+    name.to_str().is_some_and(|name| name.ends_with(".wasm") && !name.starts_with('.'))
+}
+
+/// The digest a component has.
+pub fn digest(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub fn timed(input: Input) -> TimedInput {

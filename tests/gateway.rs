@@ -6,8 +6,10 @@ mod answers;
 mod backends;
 mod chaos;
 mod choosing;
+mod components;
 mod console;
 mod doctor;
+mod drift;
 mod failures;
 mod faults;
 mod files;
@@ -18,6 +20,7 @@ mod logs;
 mod panel;
 mod projects;
 mod questions;
+mod recovery;
 mod refusals;
 mod reload;
 mod schedules;
@@ -45,7 +48,7 @@ pub async fn serving(installation: &Installation) -> Program {
 }
 
 /// The id that a failure ends with: `… (kind, id)`.
-fn id_of<'a>(text: &'a str, kind: &str) -> &'a str {
+pub fn id_of<'a>(text: &'a str, kind: &str) -> &'a str {
     let told = text.split_once(&format!("({kind}, ")).unwrap_or_else(|| panic!("{kind:?} is not named in {text:?}")).1;
     let id = told.split(')').next().unwrap();
     assert!(id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id:?} is no id");

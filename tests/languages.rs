@@ -1,6 +1,8 @@
 //! The same backend in other languages (`languages/`): the components that `make languages` builds make of every recording,
 //! of every way a turn may begin and end, and of output no agent ever printed, what the shipped one makes of it.
 
+mod scripted;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -342,4 +344,4 @@ macro_rules! languages {
         }
     )* };
 }
-languages! { c cpp go zig }
+languages! { assemblyscript c cpp go javascript python typescript zig }

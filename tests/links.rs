@@ -47,7 +47,7 @@ impl Bench {
         let launcher = ScriptedLauncher::new(move |agent| behaviour(agent, Arc::clone(&told)));
         let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
         let (unasked, said) = mpsc::unbounded_channel();
-        let links = Links::new(Arc::new(host), launcher.clone() as Arc<dyn Launcher>, recorder, unasked);
+        let links = Links::new(Arc::new(host), launcher.clone() as Arc<dyn Launcher>, recorder, unasked, Arc::new(|_| {}));
         Self { links, backends: Replaceable::new(LastingBackend::new(sharing, 1)), launcher, opened, said, _folder: folder }
     }
 

@@ -33,7 +33,12 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("backends")).unwrap();
         fs::write(folder.path().join("backends/mini.wasm"), answering("mini", "1")).unwrap();
-        let options = RegistryOptions { directory: folder.path().join("backends"), quiet, rescan: Duration::from_secs(3600) };
+        let options = RegistryOptions {
+            directory: folder.path().join("backends"),
+            quiet,
+            rescan: Duration::from_secs(3600),
+            ..RegistryOptions::new(folder.path())
+        };
         let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
         assert!(matches!(&reports[..], [LoadReport::Loaded { name, .. }] if name == "mini"), "{reports:?}");
         let news = registry.subscribe();
@@ -254,7 +259,12 @@ async fn a_replaced_folder_is_watched_again() {
 async fn a_folder_that_appears_later_is_picked_up() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("later");
-    let options = RegistryOptions { directory: directory.clone(), quiet: Duration::from_millis(20), rescan: Duration::from_millis(100) };
+    let options = RegistryOptions {
+        directory: directory.clone(),
+        quiet: Duration::from_millis(20),
+        rescan: Duration::from_millis(100),
+        ..RegistryOptions::new(&directory)
+    };
     let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
     assert!(reports.is_empty() && registry.names().is_empty());
     let mut news = registry.subscribe();

@@ -33,7 +33,7 @@ pub async fn measure() {
                 match news.recv().await.unwrap() {
                     LoadReport::Loaded { took, .. } => break took,
                     LoadReport::Refused { reason, .. } => panic!("{}", aetheel::plain::with_causes(&*reason)),
-                    LoadReport::Unchanged { .. } | LoadReport::Vanished { .. } => {}
+                    LoadReport::Unchanged { .. } | LoadReport::Vanished { .. } | LoadReport::StandsBy { .. } => {}
                 }
             };
             whole.push(closed.elapsed());

@@ -189,6 +189,7 @@ impl Gateway {
             journal: None,
             recorder: Recorder::new(folder("recordings"), Redactor::default()),
             redactor: Redactor::default(),
+            rollback: false,
         });
         Self { dispatcher, failed, _registry: registry }
     }

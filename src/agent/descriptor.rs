@@ -184,7 +184,8 @@ pub struct Descriptor {
     #[serde(default)]
     pub one_shot: OneShot,
     pub programs: Vec<Program>,
-    /// Agent versions it was tested with, as semver requirements; shown, and warned about when the installed one fits none.
+    /// Agent versions it is made for, as semver requirements: of several components of a name the one that fits the installed agent
+    /// serves, and an agent that fits none is warned about.
     #[serde(default)]
     pub understands: Vec<String>,
     #[serde(default)]
@@ -281,6 +282,15 @@ impl Descriptor {
         if self.label.is_empty() { &self.name } else { &self.label }
     }
 
+    /// Whether the backend was made for an agent of this version; none: it does not say, or that is no version.
+    #[must_use]
+    pub fn fits(&self, agent: &str) -> Option<bool> {
+        let installed = version(agent)?;
+        let mut ranges = self.understands.iter().filter_map(|range| semver::VersionReq::parse(range).ok()).peekable();
+        ranges.peek()?;
+        Some(ranges.any(|range| range.matches(&installed)))
+    }
+
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if !is_name(&self.name) {
@@ -318,6 +328,13 @@ impl Descriptor {
         }
         faults
     }
+}
+
+/// Reads a version, also one of fewer than three numbers.
+#[must_use]
+pub fn version(text: &str) -> Option<semver::Version> {
+    let padded = || semver::Version::parse(&format!("{text}.0")).ok();
+    semver::Version::parse(text).ok().or_else(padded).or_else(|| semver::Version::parse(&format!("{text}.0.0")).ok())
 }
 
 fn is_name(text: &str) -> bool {

@@ -182,9 +182,8 @@ fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<Str
 
 /// Whether the installed version is one the backend was made for.
 fn untested(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
-    let installed = semver::Version::parse(version?).ok()?;
-    let ranges: Vec<semver::VersionReq> = descriptor.understands.iter().filter_map(|range| semver::VersionReq::parse(range).ok()).collect();
-    (!ranges.is_empty() && !ranges.iter().any(|range| range.matches(&installed))).then(|| {
+    let installed = version?;
+    (descriptor.fits(installed) == Some(false)).then(|| {
         format!(
             "backend `{}` was made for agent versions {}, installed is {installed}; if answers are lost, look for a newer backend",
             descriptor.name,

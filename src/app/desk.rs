@@ -11,7 +11,7 @@ use crate::access::{self, Access, Request};
 use crate::agent::Decision;
 use crate::config::AllowLists;
 use crate::discord::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
-use crate::dispatch::{Accepted, AgainRefusal, AnswerRefusal, Dispatcher, Person, Refusal};
+use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Dispatcher, Person, Refusal};
 use crate::event::{Lane, NewEvent};
 use crate::workspace::DiscordNotes;
 
@@ -95,8 +95,8 @@ impl Intake for Counter {
         self.dispatcher.amend(key, prompt).map_err(|refusal| refusal.to_string())
     }
 
-    async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
-        self.dispatcher.again(id, person).await
+    async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
+        self.dispatcher.again(id, person, admitted).await
     }
 
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {

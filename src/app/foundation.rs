@@ -9,18 +9,23 @@ use super::listing::{Listing, Row};
 use super::roster::{PROFILED, Roster};
 use super::start::Refused;
 use crate::agent::descriptor::{OneShot, Sharing};
-use crate::backend::{Engine, LoadReport, Registry, RegistryOptions};
+use crate::backend::{Engine, Gate, LoadReport, Registry, RegistryOptions};
 use crate::cli::exit;
 use crate::config::{AUTO, Config};
 use crate::plain::with_causes;
 use crate::process::{Custody, Means};
 use crate::turn::Backends as _;
+use crate::workspace::Components;
 
 /// See the module.
 pub struct Foundation {
     pub custody: Custody,
     pub roster: Arc<Roster>,
-    registry: Arc<Registry>,
+    pub registry: Arc<Registry>,
+    /// Compiles and examines components.
+    pub engine: Engine,
+    /// What components must bring to serve.
+    pub gate: Gate,
     /// Files that do not serve, each with its reason.
     pub refused: Vec<String>,
     /// The backend of lanes without a choice, or why there is none.
@@ -43,7 +48,10 @@ impl Foundation {
             .map_err(|error| faults.push(format!("cannot start the backend engine: {}", with_causes(&error))))
             .ok();
         let (Some(custody), Some(engine)) = (custody, engine) else { return Err(faults) };
-        let (registry, reports) = Registry::start(engine, RegistryOptions::new(&config.backends_dir)).await;
+        let gate = Gate::new(config);
+        let components = Some(Components::new(&config.config_dir));
+        let options = RegistryOptions { gate: gate.clone(), components, ..RegistryOptions::new(&config.backends_dir) };
+        let (registry, reports) = Registry::start(engine.clone(), options).await;
         let registry = Arc::new(registry);
         let examiner = Examiner { config: config.clone(), variables: variables.clone(), custody: custody.clone() };
         let roster = Roster::new(registry.clone(), examiner).await;
@@ -62,6 +70,8 @@ impl Foundation {
             custody,
             roster,
             registry,
+            engine,
+            gate,
             refused,
             default,
             detected: detected.filter(|detected| detected.name.is_some()).map(|detected| detected.why()),
@@ -70,7 +80,7 @@ impl Foundation {
 
     /// Looks at all agents and lists the backends.
     pub async fn list(self) -> Listing {
-        let Self { roster, registry, refused, default, detected, .. } = self;
+        let Self { roster, registry, gate, refused, default, detected, .. } = self;
         roster.examine_others().await;
         let mut backends = Vec::new();
         for name in roster.names() {
@@ -81,18 +91,20 @@ impl Foundation {
             });
             if let (Some(backend), Some(findings)) = (roster.get(&name), roster.findings(&name)) {
                 let is_default = default.as_ref().is_ok_and(|default| *default == name);
-                backends.push(Row::new(&*backend, component, declared, &findings, is_default));
+                let chosen = registry.chosen(&component);
+                backends.push(Row::new(&*backend, component, declared, &findings, is_default).with_file(chosen.as_deref()));
             }
         }
         let mut warnings = roster.warnings();
         warnings.extend(roster.run_warnings());
+        warnings.extend(gate.warnings().await);
         let (default, faults) = match default {
             Ok(default) => (Some(default), Vec::new()),
             Err(refused) => (None, refused.faults),
         };
         // What is wrong with each stands beside it.
         warnings.extend(faults.into_iter().take(1));
-        Listing { default, detected, backends, refused, warnings }
+        Listing { default, detected, trust: gate.level().word(), backends, refused, warnings }
     }
 }
 

@@ -14,7 +14,7 @@ use super::start::{Ground, Refused};
 use super::system::System;
 use super::vitals::{Organs, Pulse};
 use super::webhooks::Waiting;
-use super::{desk, hooks, say, tell};
+use super::{desk, hooks, salvage, say, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::plain::with_causes;
@@ -86,6 +86,7 @@ pub async fn serve(settings: Settings) -> u8 {
     dispatcher.recover();
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
+    let salvage = tokio::spawn(salvage::follow(dispatcher.clone(), Arc::clone(&roster), workspace.lost_turns().clone()));
     pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
     let saving = tokio::spawn(desk::keep_saving(notes.clone()));
@@ -126,6 +127,7 @@ pub async fn serve(settings: Settings) -> u8 {
     listening.stop_intake();
     webhooks.stop_intake();
     schedules.stop().await;
+    salvage.abort();
     tracing::info!("shutdown: intake closed");
     let grace = config.shutdown_grace;
     let in_order = async {

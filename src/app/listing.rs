@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::agents::Findings;
 use crate::agent::descriptor::{Choice, Feature, OneShot, Sharing};
+use crate::backend::Chosen;
 use crate::turn::Backend;
 
 /// Everything there is to say.
@@ -19,6 +20,8 @@ pub struct Listing {
     pub default: Option<String>,
     /// How `auto` came to it.
     pub detected: Option<String>,
+    /// Which components may serve: `any`, `pinned` or `signed`.
+    pub trust: &'static str,
     pub backends: Vec<Row>,
     /// Files that do not serve.
     pub refused: Vec<String>,
@@ -54,6 +57,23 @@ pub struct Row {
     /// Why not.
     pub reasons: Vec<String>,
     pub warnings: Vec<String>,
+    /// Where the component was loaded from.
+    pub file: Option<PathBuf>,
+    /// Why it may serve; none: nobody asks.
+    pub standing: Option<String>,
+    /// Why this one serves, where there are others of its name.
+    pub chosen: Option<String>,
+    /// Those.
+    pub others: Vec<Rival>,
+}
+
+/// Another component of a backend, which could serve.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Rival {
+    file: PathBuf,
+    version: String,
+    understands: Vec<String>,
 }
 
 impl Row {
@@ -85,7 +105,33 @@ impl Row {
             available: findings.faults.is_empty(),
             reasons: findings.faults.iter().map(|fault| fault.text.clone()).collect(),
             warnings: findings.warnings.clone(),
+            file: None,
+            standing: None,
+            chosen: None,
+            others: Vec::new(),
         }
+    }
+
+    /// With where its component came from.
+    pub fn with_file(mut self, chosen: Option<&Chosen>) -> Self {
+        let Some(chosen) = chosen else { return self };
+        let rivals = chosen.others.iter();
+        let rivals =
+            rivals.map(|other| Rival { file: other.path.clone(), version: other.version.clone(), understands: other.understands.clone() });
+        self.others = rivals.collect();
+        self.file = Some(chosen.path.clone());
+        self.standing = chosen.standing.says();
+        self.chosen.clone_from(&chosen.why);
+        self
+    }
+
+    /// Which of several files serves, and why; none: there is one.
+    pub fn choice(&self) -> Option<String> {
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().display().to_string();
+        let others =
+            self.others.iter().map(|other| format!("{} ({}, for {})", name(&other.file), other.version, other.understands.join(" or ")));
+        let others: Vec<String> = others.collect();
+        Some(format!("{}, because {}; not {}", name(self.file.as_ref()?), self.chosen.as_ref()?, others.join(", ")))
     }
 
     fn cells(&self) -> [String; 5] {
@@ -107,6 +153,8 @@ impl Row {
         let features: Vec<String> =
             self.features.iter().filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned())).collect();
         let mut details: Vec<(&'static str, String)> = self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
+        details.extend(self.choice().map(|choice| ("serves from", choice)));
+        details.extend(self.standing.clone().map(|standing| ("trust", standing)));
         if self.available {
             details.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
             details.extend([("can", features.join(", ")), ("efforts", ids(&self.efforts)), ("models", ids(&self.models))]);
@@ -144,6 +192,9 @@ impl Listing {
         if let Some(default) = &self.default {
             let how = self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
             let _ = writeln!(out, "\n* {default} answers where nothing else was chosen{how}");
+        }
+        if self.trust != "any" {
+            let _ = writeln!(out, "trust: only {} components serve (BACKEND_TRUST)", self.trust);
         }
         for refused in &self.refused {
             let _ = writeln!(out, "refused: {refused}");
@@ -192,6 +243,7 @@ mod tests {
         Listing {
             default: Some("first".into()),
             detected: None,
+            trust: "any",
             backends: vec![
                 Row::new(&first, "first".into(), (Sharing::Session, OneShot::Offered), &found, true),
                 Row::new(&second, "acp".into(), (Sharing::Turn, OneShot::Never), &missing, false),
@@ -225,12 +277,13 @@ second   not available  one-shot  1 (2@abababababab)    –
             "name": "first", "label": "First", "component": "first", "version": "1.0", "generation": 2, "digest": "ab".repeat(32),
             "default": true, "run": "live", "runs": ["live", "one-shot"], "program": "one", "program-path": "/bin/one",
             "agent-version": "2.1", "understands": ["^2"], "features": ["resume", "plan"], "efforts": [{"id": "high", "label": "High"}],
-            "models": [{"id": "m", "label": "M"}], "available": true, "reasons": [], "warnings": []
+            "models": [{"id": "m", "label": "M"}], "available": true, "reasons": [], "warnings": [],
+            "file": null, "standing": null, "chosen": null, "others": []
         });
         assert_eq!(json["backends"][0], wanted);
         assert_eq!(json["backends"][1]["reasons"], serde_json::json!(["program not found: two; install it"]));
         let mut fields: Vec<&String> = json.as_object().expect("an object").keys().collect();
         fields.sort();
-        assert_eq!(fields, ["backends", "default", "detected", "refused", "warnings"]);
+        assert_eq!(fields, ["backends", "default", "detected", "refused", "trust", "warnings"]);
     }
 }

@@ -7,22 +7,24 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 
 use super::agents::{Examiner, Findings, Place};
+use super::programs::{Programs, Stamp};
 use super::variant::{self, Variant};
 use crate::backend::{LoadReport, Registry};
-use crate::turn::{Agent, Agents, Backend, Backends};
+use crate::dispatch::{Notice, Outlet};
+use crate::turn::{Agent, Agents, Backend, Backends, Generation};
 use crate::workspace::{Profile, ProfileFile};
 
 /// The component that many agents are understood by; it has no agent of its own.
 pub const PROFILED: &str = "acp";
 
-/// How often the file of profiles is looked at.
+/// How often the file of profiles and the agents' programs are looked at.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// See the module.
@@ -35,6 +37,7 @@ pub struct Roster {
     /// The backend of lanes without a choice, once it is decided.
     default: OnceLock<String>,
     known: RwLock<Known>,
+    programs: Programs,
 }
 
 #[derive(Default)]
@@ -59,7 +62,7 @@ impl Roster {
     pub async fn new(registry: Arc<Registry>, examiner: Examiner) -> Arc<Self> {
         let file = ProfileFile::new(&examiner.config.config_dir);
         let (agents, default, known) = (Agents::default(), OnceLock::new(), RwLock::default());
-        let roster = Arc::new(Self { registry, examiner, agents, file, default, known });
+        let roster = Arc::new(Self { registry, examiner, agents, file, default, known, programs: Programs::default() });
         roster.read_profiles().await;
         roster
     }
@@ -72,6 +75,11 @@ impl Roster {
     /// What is known of the agents, kept current.
     pub fn agents(&self) -> Agents {
         self.agents.clone()
+    }
+
+    /// Has components that serve be kept from now on, for rollbacks.
+    pub fn keep_components(&self) {
+        self.registry.keep();
     }
 
     /// What was left out of the file of profiles.
@@ -87,6 +95,16 @@ impl Roster {
     /// The component that understands a backend's agent.
     pub fn component_of(&self, name: &str) -> String {
         (if self.profile(name).is_some() { PROFILED } else { name }).to_owned()
+    }
+
+    /// The news about components from now on.
+    pub fn news(&self) -> broadcast::Receiver<LoadReport> {
+        self.registry.subscribe()
+    }
+
+    /// The backends whose agents a component understands.
+    pub fn served_by(&self, component: &str) -> Vec<String> {
+        self.names().into_iter().filter(|name| self.component_of(name) == component).collect()
     }
 
     /// What `BACKEND_RUN` asks for in vain.
@@ -109,10 +127,17 @@ impl Roster {
         Some(self.examiner.look(backend.descriptor(), &self.place(name)))
     }
 
-    /// Looks at a backend's agent and asks for its version.
+    /// Looks at a backend's agent and asks for its version, for which another component may serve from then on.
     pub async fn examine(&self, name: &str) -> Option<Arc<Findings>> {
+        let mut findings = self.ask(name).await?;
+        if let (Some(version), None) = (&findings.version, self.profile(name))
+            && self.registry.agent_is(name, version).await
+        {
+            // What the other one says of its agent counts.
+            findings = self.ask(name).await?;
+        }
         let backend = self.get(name)?;
-        let findings = Arc::new(self.examiner.examine(backend.descriptor(), &self.place(name)).await);
+        let findings = Arc::new(findings);
         let mut agent = Agent { version: findings.version.clone(), ..Agent::default() };
         let declared = &backend.descriptor().programs;
         if let Ok(ourselves) = std::env::current_exe() {
@@ -123,8 +148,21 @@ impl Roster {
             agent.programs.insert(first.name.clone(), found.clone());
         }
         self.agents.set(name, agent);
-        self.write().findings.insert(name.to_owned(), findings.clone());
+        let before = self.write().findings.insert(name.to_owned(), findings.clone());
+        if let (Some(was), Some(now)) = (before.and_then(|before| before.version.clone()), &findings.version)
+            && was != *now
+        {
+            tracing::info!(backend = name, version = now, was, "agent is now version {now} (was {was})");
+        }
         Some(findings)
+    }
+
+    async fn ask(&self, name: &str) -> Option<Findings> {
+        let (backend, place) = (self.get(name)?, self.place(name));
+        // Before it is asked: what changes meanwhile is noticed.
+        let program = self.examiner.look(backend.descriptor(), &place).program;
+        self.programs.note(name, program.map(|path| (path.clone(), Stamp::of(&path))));
+        Some(self.examiner.examine(backend.descriptor(), &place).await)
     }
 
     /// Examines all agents not examined yet, side by side.
@@ -141,8 +179,9 @@ impl Roster {
         }
     }
 
-    /// Follows what comes, for ever: examines what was not examined yet, then components and profiles as they change.
-    pub async fn follow(self: Arc<Self>) {
+    /// Follows what comes, for ever: examines what was not examined yet, then components, profiles and agents as they change.
+    /// The operator is told of agents that are others by now.
+    pub async fn follow(self: Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut reports = self.registry.subscribe();
         self.examine_others().await;
         let mut look = tokio::time::interval(LOOK);
@@ -161,6 +200,9 @@ impl Roster {
                 _ = look.tick() => {
                     let changed = self.read_profiles().await;
                     self.examine_again(changed).await;
+                    for name in self.programs.changed(SystemTime::now()) {
+                        self.agent_changed(name, &*outlet).await;
+                    }
                 }
             }
         }
@@ -171,6 +213,20 @@ impl Roster {
             if let Some(findings) = self.examine(&name).await {
                 self.tell(&name, &findings);
             }
+        }
+    }
+
+    async fn agent_changed(&self, name: String, outlet: &dyn Outlet) {
+        let version = || self.findings(&name)?.version.clone();
+        let was = version();
+        self.examine_again(vec![name.clone()]).await;
+        if let (Some(was), Some(now), Some(backend)) = (was, version(), self.get(&name))
+            && was != now
+        {
+            let component = &backend.descriptor().version;
+            let text = format!("The agent of `{name}` is now version {now} (was {was}); version {component} of the backend reads it.");
+            // Without a channel for it the log says it.
+            let _ = outlet.notify(Notice { channel: None, about: None, text, offer: None }).await;
         }
     }
 
@@ -302,6 +358,19 @@ impl Backends for Roster {
         };
         let reasons: Vec<&str> = findings.faults.iter().map(|fault| fault.brief).collect();
         (!reasons.is_empty()).then(|| reasons.join(", and "))
+    }
+
+    async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {
+        let serves = self.get(name).map(|backend| backend.generation().clone());
+        if serves.as_ref() != Some(from) {
+            let serves = serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
+            return Err(format!("{serves} serves `{name}` by now; nothing was changed"));
+        }
+        // A profile's generation has a digest of its own.
+        let component = self.component_of(name);
+        let beneath = self.registry.component(&component).map(|beneath| beneath.generation().digest.clone());
+        let generation = self.registry.put_back(&component, beneath.as_deref()).await?;
+        Ok(self.get(name).map_or(generation, |backend| backend.generation().clone()))
     }
 }
 

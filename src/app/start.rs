@@ -21,9 +21,9 @@ use crate::process::Custody;
 use crate::redact::Redactor;
 use crate::sources;
 use crate::turn::recording::{self, Recorder};
-use crate::turn::{Backends as _, Host};
+use crate::turn::{Backends as _, Host, lost};
 use crate::web::webhooks::Secrets;
-use crate::workspace::{Booted, FileError, Held, Journal, Lock, Workspace};
+use crate::workspace::{Booted, FileError, Held, Journal, Lock, LostTurns, Workspace};
 
 /// Why nothing was started.
 pub struct Refused {
@@ -261,7 +261,9 @@ impl Ground {
         let limits = (&self.config).into();
         let choices = self.choices();
         let recorder = Recorder::new(self.config.recordings_dir.clone(), self.redactor.clone());
-        prune_recordings(&self.config);
+        prune_recordings(&self.config, self.workspace.lost_turns().clone());
+        self.roster.keep_components();
+        let following = tokio::spawn(self.roster.clone().follow(outlet.clone()));
         let dispatcher = Dispatcher::new(Parts {
             choices,
             limits,
@@ -273,8 +275,9 @@ impl Ground {
             journal: self.journal,
             recorder: recorder.clone(),
             redactor: self.redactor,
+            rollback: self.config.backend_rollback,
         });
-        (dispatcher, Rest { recorder, following: tokio::spawn(self.roster.follow()) })
+        (dispatcher, Rest { recorder, following })
     }
 
     fn choices(&self) -> Choices {
@@ -317,19 +320,29 @@ impl Ground {
 }
 
 /// Now and every hour; as long as the runtime lives.
-fn prune_recordings(config: &Config) {
+fn prune_recordings(config: &Config, lost_turns: LostTurns) {
     let (folder, max_age, max_bytes) = (config.recordings_dir.clone(), config.recordings_max_age, config.recordings_max_bytes);
+    let (lost_max_age, lost_max_bytes) = (config.lost_max_age, config.lost_max_bytes);
     tokio::spawn(async move {
         let mut hourly = tokio::time::interval(Duration::from_secs(3600));
         loop {
             hourly.tick().await;
-            let folder = folder.clone();
-            let pruned = tokio::task::spawn_blocking(move || recording::prune(&folder, max_age, max_bytes, SystemTime::now())).await;
+            let all = folder.clone();
+            let pruned = tokio::task::spawn_blocking(move || {
+                let now = SystemTime::now();
+                Ok::<_, std::io::Error>(
+                    recording::prune(&all, max_age, max_bytes, now)? + lost::prune(&all, lost_max_age, lost_max_bytes, now)?,
+                )
+            })
+            .await;
             match pruned {
                 Ok(Ok(0)) => {}
                 Ok(Ok(removed)) => tracing::info!(removed, "removed old recordings"),
                 Ok(Err(error)) => tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR"),
                 Err(_) => return,
+            }
+            if let Err(error) = lost_turns.forget_without_recording(&folder).await {
+                tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");
             }
         }
     });

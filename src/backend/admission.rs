@@ -11,8 +11,10 @@ use wasmtime::component::types::ComponentItem;
 
 use super::engine::Engine;
 use super::instance::{Blueprint, Instance, StartFailure};
-use super::sandbox::WASI;
+use super::lineup::Candidate;
+use super::sandbox::{self, WASI};
 use super::trial;
+use super::trust::{Distrust, Standing};
 use crate::agent::descriptor::DescriptorError;
 use crate::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
 use crate::turn::GuestFailure;
@@ -89,6 +91,9 @@ pub enum AdmissionError {
     /// It does not make of its own recordings what it should; which, where and how.
     #[error("fails a recording of its own: {0}")]
     Case(String),
+    /// Nobody vouches for it.
+    #[error("is not trusted here (BACKEND_TRUST)")]
+    Untrusted(#[source] Distrust),
     /// Another file has the name already.
     #[error("claims the name `{name}`, which {} already has", owner.display())]
     NameTaken {
@@ -118,7 +123,8 @@ impl AdmissionError {
                 "fix the backend; `aetheel check` shows this without serving it"
             }
             Self::Case(_) => "fix the backend or the recording beside it; `aetheel backend test` with both shows what differs",
-            Self::NameTaken { .. } => "remove one of the two files",
+            Self::Untrusted(distrust) => distrust.hint(),
+            Self::NameTaken { .. } => "remove one of the two files, or have both say which agent versions they understand",
         }
     }
 }
@@ -141,7 +147,7 @@ pub struct Inspection {
 /// A component that passed.
 pub(super) struct Admitted {
     pub(super) descriptor: Descriptor,
-    pub(super) blueprint: Blueprint,
+    pub(super) blueprint: Arc<Blueprint>,
     pub(super) contract: String,
     pub(super) imports: Vec<String>,
 }
@@ -162,17 +168,27 @@ impl Engine {
         let imports = self.check_imports(&component)?;
         let contract = self.check_contract(&component)?;
         let mut linker = self.linker().clone();
-        // Sockets: there to link, trapping when used. Everything else was defined or refused above.
-        if imports.iter().any(|import| import.starts_with("wasi:sockets/")) {
-            linker.define_unknown_imports_as_traps(&component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
-        }
+        sandbox::stub_sockets(&mut linker, &component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
         let ready = linker.instantiate_pre(&component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
         let limits = self.limits();
         let blueprint = Blueprint::new(ready, limits.guest_memory, limits.guest_call)
             .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
         let descriptor = try_out(&blueprint).await?;
-        let (descriptor, blueprint) = trial::own_recordings(path, descriptor, blueprint).await?;
+        let (descriptor, blueprint) = trial::own_recordings(path, descriptor, Arc::new(blueprint)).await?;
         Ok(Admitted { descriptor, blueprint, contract, imports })
+    }
+
+    /// Admits what was read from a file and judged.
+    pub(super) async fn candidate(
+        &self,
+        path: &Path,
+        bytes: Vec<u8>,
+        digest: String,
+        written: (i64, i64),
+        standing: Standing,
+    ) -> Result<Candidate, AdmissionError> {
+        let Admitted { descriptor, blueprint, .. } = self.admit(bytes, path).await?;
+        Ok(Candidate { path: path.to_owned(), digest, descriptor, blueprint, standing, written })
     }
 
     fn check_imports(&self, component: &Component) -> Result<Vec<String>, AdmissionError> {
@@ -217,6 +233,10 @@ fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
     // component model has layer 1.
     match bytes {
         [] => Err(AdmissionError::NotWasm("it is empty")),
+        // What `wasmtime compile` writes is an ELF file. It would be trusted code: we compile for ourselves.
+        [0x7f, b'E', b'L', b'F', ..] => {
+            Err(AdmissionError::NotWasm("it is compiled code, which is never loaded; give the component itself"))
+        }
         [b'\0', b'a', b's', b'm', _, _, 0, 0, ..] => Err(AdmissionError::CoreModule),
         [b'\0', b'a', b's', b'm', ..] => Ok(()),
         bytes if std::str::from_utf8(bytes).is_ok() => Err(AdmissionError::NotWasm("it is text")),

@@ -17,7 +17,7 @@ use crate::turn::{Backend, Generation, Guest, GuestFailure};
 pub struct ComponentBackend {
     descriptor: Descriptor,
     generation: Generation,
-    blueprint: Blueprint,
+    blueprint: Arc<Blueprint>,
     name: Arc<str>,
     label: Arc<str>,
     duty: Duty,
@@ -33,22 +33,22 @@ enum Duty {
 }
 
 impl ComponentBackend {
-    pub(super) fn new(descriptor: Descriptor, generation: Generation, blueprint: Blueprint) -> Self {
+    pub(super) fn new(descriptor: Descriptor, generation: Generation, blueprint: Arc<Blueprint>) -> Self {
         Self::with(descriptor, generation, blueprint, Duty::Serving(Arc::default()))
     }
 
     /// One that does not serve.
-    pub(super) fn on_trial(descriptor: Descriptor, digest: String, blueprint: Blueprint) -> Self {
+    pub(super) fn on_trial(descriptor: Descriptor, digest: String, blueprint: Arc<Blueprint>) -> Self {
         Self::with(descriptor, Generation { number: 1, digest }, blueprint, Duty::OnTrial(Arc::default()))
     }
 
-    fn with(descriptor: Descriptor, generation: Generation, blueprint: Blueprint, duty: Duty) -> Self {
+    fn with(descriptor: Descriptor, generation: Generation, blueprint: Arc<Blueprint>, duty: Duty) -> Self {
         let name = descriptor.name.as_str().into();
         let label = generation.to_string().into();
         Self { descriptor, generation, blueprint, name, label, duty }
     }
 
-    pub(super) fn into_parts(self) -> (Descriptor, Blueprint) {
+    pub(super) fn into_parts(self) -> (Descriptor, Arc<Blueprint>) {
         (self.descriptor, self.blueprint)
     }
 

@@ -40,8 +40,8 @@ pub enum EngineError {
         source: io::Error,
     },
     /// Compiled code is trusted: it must lie where nobody else can write.
-    #[error("the cache folder {} belongs to another user: choose another one (CACHE_DIR)", .0.display())]
-    NotOurs(PathBuf),
+    #[error("the cache folder {0}")]
+    NotPrivate(String),
     /// wasmtime does not work here.
     #[error("cannot set up the sandbox")]
     Sandbox(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -132,16 +132,90 @@ fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     Ok(())
 }
 
+/// What is wrong with a folder for compiled code. What lies there runs unchecked, and wasmtime looks at neither owner nor
+/// permissions: it must be a folder of ours in which nobody else writes. None: nothing, or it is not there yet.
+#[must_use]
+pub fn cache_fault(path: &Path) -> Option<String> {
+    // A slash at the end would have a link followed.
+    let metadata = fs::symlink_metadata(path.components().collect::<PathBuf>()).ok()?;
+    let shown = path.display();
+    if metadata.is_symlink() {
+        Some(format!("{shown} is a symbolic link: name the folder itself (CACHE_DIR)"))
+    } else if !metadata.is_dir() {
+        Some(format!("{shown} is no folder: choose another one (CACHE_DIR)"))
+    } else if metadata.uid() != rustix::process::geteuid().as_raw() {
+        Some(format!("{shown} belongs to another user: choose another one (CACHE_DIR)"))
+    } else if metadata.mode() & 0o022 != 0 {
+        let mode = metadata.mode() & 0o777;
+        Some(format!("{shown} can be written to by others (mode {mode:03o}): remove it, it is made anew"))
+    } else {
+        None
+    }
+}
+
 fn private_directory(path: &Path) -> Result<PathBuf, EngineError> {
     let failed = |source| EngineError::Cache { path: path.to_owned(), source };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-    let metadata = fs::metadata(path).map_err(failed)?;
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(EngineError::NotOurs(path.to_owned()));
+    if let Some(fault) = cache_fault(path) {
+        return Err(EngineError::NotPrivate(fault));
     }
-    if metadata.mode() & 0o077 != 0 {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    // Somebody may have been quicker than we.
+    if let Some(fault) = cache_fault(path) {
+        return Err(EngineError::NotPrivate(fault));
+    }
+    if fs::metadata(path).map_err(failed)?.mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
     }
     // wasmtime wants an absolute path.
     path.canonicalize().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn engine(cache: &Path) -> Result<Engine, EngineError> {
+        Engine::new(&Limits::default(), Some(cache))
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").mode() & 0o777
+    }
+
+    #[test]
+    fn compiled_code_lies_where_nobody_else_writes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = folder.path().join("a/cache");
+        assert_eq!(cache_fault(&cache), None, "it can be made");
+        engine(&cache).expect("made");
+        assert_eq!(mode(&cache), 0o700);
+        fs::set_permissions(&cache, fs::Permissions::from_mode(0o755)).expect("changed");
+        engine(&cache).expect("others could only read");
+        assert_eq!(mode(&cache), 0o700);
+        for open in [0o770, 0o720, 0o702, 0o777] {
+            fs::set_permissions(&cache, fs::Permissions::from_mode(open)).expect("changed");
+            let error = engine(&cache).expect_err("others could write").to_string();
+            assert!(error.contains("can be written to by others") && error.contains(&format!("{open:03o}")), "{error}");
+            assert_eq!(mode(&cache), open, "it is left as it is");
+        }
+    }
+
+    #[test]
+    fn a_link_a_file_and_a_folder_of_somebody_else_are_no_cache() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (ours, link, file) = (folder.path().join("ours"), folder.path().join("link"), folder.path().join("file"));
+        fs::create_dir(&ours).expect("made");
+        symlink(&ours, &link).expect("linked");
+        fs::write(&file, "").expect("written");
+        for (path, fault) in [(&link, "is a symbolic link"), (&file, "is no folder")] {
+            let error = engine(path).expect_err("refused").to_string();
+            assert!(error.contains(fault) && error.contains("CACHE_DIR"), "{error}");
+        }
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&ours, Some(1), None).expect("given away");
+            assert!(engine(&ours).expect_err("refused").to_string().contains("belongs to another user"));
+        }
+    }
 }

@@ -1,42 +1,63 @@
 //! The one task that loads components, never two at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::admission::AdmissionError;
-use super::component::ComponentBackend;
 use super::engine::Engine;
-use super::registry::{Current, LoadReport, RegistryOptions};
-use super::source::{self, Source, Stamp};
+use super::lineup::Lineups;
+use super::registry::{LoadReport, RegistryOptions};
+use super::source::{self, Stamp};
+use super::trust::{Gate, read_signature, signature_of};
 use super::watch::{Hint, Settling, Watch, is_component};
+use crate::config::Trust;
 use crate::figures;
 use crate::plain::with_causes;
-use crate::turn::{Backend, Generation};
+use crate::turn::{Backend as _, Generation};
+use crate::workspace::{Components, Served};
+
+/// How often pins that came after their files are looked for.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Reads, admits and swaps.
 pub(super) struct Loader {
-    engine: Engine,
-    directory: PathBuf,
+    pub(super) engine: Engine,
+    pub(super) directory: PathBuf,
     rescan: Duration,
-    current: Arc<Current>,
+    pub(super) gate: Gate,
+    pub(super) lineups: Lineups,
     reports: broadcast::Sender<LoadReport>,
     watch: Watch,
     hints: mpsc::UnboundedReceiver<Hint>,
     settling: Settling,
-    files: BTreeMap<PathBuf, Seen>,
-    /// The file each backend was last loaded from.
-    owners: BTreeMap<String, PathBuf>,
+    pub(super) files: BTreeMap<PathBuf, Seen>,
     missing_told: bool,
+    /// Where components that served are.
+    pub(super) components: Option<Components>,
+    /// Whether those that serve are kept there.
+    keeping: bool,
+}
+
+/// What others want of the loader.
+pub(super) enum Request {
+    /// A look at everything.
+    Rescan,
+    /// From now on, keep what serves.
+    Keep,
+    /// The agent of a backend has another version; answered with whether another component serves for it.
+    Choose(String, oneshot::Sender<bool>),
+    /// What served before the generation with this digest is to serve again; without one, what served last.
+    RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
 }
 
 /// Why a file is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+pub(super) enum Cause {
     /// Something happened to it: whatever comes of it is told.
     Touched,
     /// It is looked at again to be sure: only news are told.
@@ -45,17 +66,21 @@ enum Cause {
 
 /// What is known of a file.
 #[derive(Debug)]
-struct Seen {
+pub(super) struct Seen {
     /// None: look again at the next rescan, whatever the stamp says.
-    stamp: Option<Stamp>,
+    pub(super) stamp: Option<Stamp>,
+    /// Of the signature beside it, where one counts.
+    pub(super) signature: Option<Stamp>,
     /// What was read; None: nothing.
-    digest: Option<String>,
+    pub(super) digest: Option<String>,
     /// The backend it holds; None: it was refused.
-    name: Option<String>,
+    pub(super) name: Option<String>,
+    /// It was refused for want of trust: the backends it was pinned for then.
+    pub(super) distrusted: Option<BTreeSet<String>>,
 }
 
 impl Loader {
-    pub(super) fn new(engine: Engine, options: RegistryOptions, current: Arc<Current>, reports: broadcast::Sender<LoadReport>) -> Self {
+    pub(super) fn new(engine: Engine, options: RegistryOptions, lineups: Lineups, reports: broadcast::Sender<LoadReport>) -> Self {
         // Events carry absolute paths.
         let directory = std::path::absolute(&options.directory).unwrap_or(options.directory);
         let (watch, hints) = Watch::new(directory.clone());
@@ -63,21 +88,25 @@ impl Loader {
             engine,
             directory,
             rescan: options.rescan,
-            current,
+            gate: options.gate,
+            lineups,
             reports,
             watch,
             hints,
             settling: Settling::new(options.quiet),
             files: BTreeMap::new(),
-            owners: BTreeMap::new(),
             missing_told: false,
+            components: options.components,
+            keeping: false,
         }
     }
 
     /// Follows changes for ever.
-    pub(super) async fn follow(mut self, mut requests: mpsc::Receiver<()>) {
+    pub(super) async fn follow(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
         let mut rescan = interval_at(Instant::now() + self.rescan, self.rescan);
         rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut look = interval_at(Instant::now() + LOOK, LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let due = self.settling.next();
             let quiet = async {
@@ -97,7 +126,40 @@ impl Loader {
                     }
                 }
                 _ = rescan.tick() => self.look_at_everything().await,
-                Some(()) = requests.recv() => self.look_at_everything().await,
+                _ = look.tick(), if self.gate.level() == Trust::Pinned => self.look_for_pins().await,
+                Some(request) = requests.recv() => self.serve_request(request).await,
+            }
+        }
+    }
+
+    async fn serve_request(&mut self, request: Request) {
+        match request {
+            Request::Rescan => {
+                self.look_for_pins().await;
+                self.look_at_everything().await;
+            }
+            Request::Keep => {
+                self.keeping = true;
+                for name in self.lineups.names() {
+                    self.keep(&name).await;
+                }
+            }
+            Request::Choose(name, chosen) => {
+                let changed = self.settle(&name).await;
+                let _ = chosen.send(changed); // who asked may have gone
+            }
+            Request::RollBack(name, from, done) => {
+                let _ = done.send(self.roll_back(&name, from).await);
+            }
+        }
+    }
+
+    /// Has files load that were refused because their pins were not there yet.
+    async fn look_for_pins(&mut self) {
+        let refused = self.files.iter().filter_map(|(path, seen)| Some((path.clone(), seen.digest.clone()?, seen.distrusted.clone()?)));
+        for (path, digest, pinned_for) in refused.collect::<Vec<_>>() {
+            if self.gate.pinned_for(&digest).await != pinned_for {
+                self.look_at(&path, Cause::Touched).await;
             }
         }
     }
@@ -120,7 +182,8 @@ impl Loader {
             self.look_at(&path, Cause::Rescan).await;
         }
         for (path, stamp) in found {
-            if self.files.get(&path).is_none_or(|seen| seen.stamp != Some(stamp)) {
+            let signature = self.gate.stamp(&path);
+            if self.files.get(&path).is_none_or(|seen| seen.stamp != Some(stamp) || seen.signature != signature) {
                 self.look_at(&path, Cause::Rescan).await;
             }
         }
@@ -129,6 +192,9 @@ impl Loader {
     /// Brings what serves in line with one file.
     async fn look_at(&mut self, path: &Path, cause: Cause) {
         let begun = Instant::now();
+        // Before it is read and judged: what comes later is another look's.
+        let signature = self.gate.stamp(path);
+        let mut pinned_for = BTreeSet::new();
         let (stamp, digest, outcome) = match source::read(path.to_owned(), self.engine.limits().component).await {
             Ok(source) => {
                 // A file that was still young is read once more later: its stamp alone proves nothing.
@@ -136,14 +202,16 @@ impl Loader {
                 if let Some(seen) = self.files.get_mut(path)
                     && cause == Cause::Rescan
                     && seen.digest.as_ref() == Some(&source.digest)
+                    && seen.signature == signature
                 {
                     seen.stamp = stamp;
                     return;
                 }
+                pinned_for = self.gate.pinned_for(&source.digest).await;
                 (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
             }
             Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound && Stamp::of(path).is_none() => {
-                return self.vanished(path);
+                return self.vanished(path).await;
             }
             Err(error @ AdmissionError::Changing) => {
                 self.settling.touch(path.to_owned(), false, Instant::now());
@@ -156,81 +224,89 @@ impl Loader {
         };
         let unreadable_before = self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
         let name = outcome.as_ref().ok().map(|report| report.name().to_owned());
-        self.files.insert(path.to_owned(), Seen { stamp, digest, name });
+        let distrusted = matches!(outcome, Err(AdmissionError::Untrusted(_))).then_some(pinned_for);
+        self.files.insert(path.to_owned(), Seen { stamp, signature, digest, name, distrusted });
         match outcome {
-            Ok(report) => self.tell(report),
+            Ok(report) => {
+                let loaded = matches!(report, LoadReport::Loaded { .. }).then(|| report.name().to_owned());
+                self.tell(report);
+                if let Some(name) = loaded {
+                    self.keep(&name).await;
+                }
+            }
             Err(AdmissionError::Read(_)) if unreadable_before && cause == Cause::Rescan => {}
             Err(reason) => {
-                let serving = self.serving_from(path);
+                let serving = self.lineups.serving_from(path).map(|(_, serving)| format!("{:?}", serving.backend));
                 tracing::warn!(path = %path.display(), serving, "backend file {}; hint: {}", with_causes(&reason), reason.hint());
                 self.tell(LoadReport::Refused { path: path.to_owned(), reason: Arc::new(reason) });
             }
         }
     }
 
-    async fn load(&mut self, path: &Path, source: Source, begun: Instant) -> Result<LoadReport, AdmissionError> {
-        if let Some(name) = self.serves_already(path, &source.digest) {
-            return Ok(LoadReport::Unchanged { name, path: path.to_owned() });
-        }
-        let admitted = self.engine.admit(source.bytes, path).await?;
-        let name = admitted.descriptor.name.clone();
-        if let Some(owner) = self.owners.get(&name)
-            && owner != path
-            && self.files.get(owner).is_some_and(|seen| seen.name.as_ref() == Some(&name))
-            && Stamp::of(owner).is_some()
-        {
-            return Err(AdmissionError::NameTaken { name, owner: owner.clone() });
-        }
-        let before = self.current.load_full();
-        let previous = before.get(&name).map(|backend| backend.generation());
-        self.owners.insert(name.clone(), path.to_owned());
-        if previous.is_some_and(|previous| previous.digest == source.digest) {
-            // The file moved, or an old version came and went unseen.
-            return Ok(LoadReport::Unchanged { name, path: path.to_owned() });
-        }
-        let generation = Generation { number: previous.map_or(1, |previous| previous.number + 1), digest: source.digest };
-        let backend = Arc::new(ComponentBackend::new(admitted.descriptor, generation.clone(), admitted.blueprint));
-        let mut next = BTreeMap::clone(&before);
-        next.insert(name.clone(), backend);
-        self.current.store(Arc::new(next));
-        let took = begun.elapsed();
-        tracing::info!(backend = %name, %generation, path = %path.display(), took_ms = took.as_millis() as u64, "backend loaded");
-        Ok(LoadReport::Loaded { name, generation, path: path.to_owned(), took })
-    }
-
-    /// Returns the backend that this file already serves with this content.
-    fn serves_already(&self, path: &Path, digest: &str) -> Option<String> {
-        let current = self.current.load();
-        let owned = self.owners.iter().filter(|(_, owner)| *owner == path);
-        owned.map(|(name, _)| name).find(|name| current.get(*name).is_some_and(|backend| backend.generation().digest == digest)).cloned()
-    }
-
-    fn serving_from(&self, path: &Path) -> Option<String> {
-        let current = self.current.load();
-        let (name, _) = self.owners.iter().find(|(_, owner)| *owner == path)?;
-        current.get(name).map(|backend| format!("{backend:?}"))
-    }
-
-    fn vanished(&mut self, path: &Path) {
+    async fn vanished(&mut self, path: &Path) {
         let Some(seen) = self.files.remove(path) else { return };
-        let Some(name) = seen.name.or_else(|| self.owners.iter().find(|(_, owner)| *owner == path).map(|(name, _)| name.clone())) else {
-            return;
-        };
-        let serving = self.serving_from(path);
-        tracing::warn!(path = %path.display(), serving, "backend file is gone, its last generation goes on serving; hint: put it back, or restart to be rid of the backend");
+        let gone = self.lineups.remove(path);
+        let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else { return };
+        let served = self.lineups.serving(&name).filter(|serving| serving.chosen.path == path);
+        let left = self.lineups.of(&name).count();
+        match served.map(|serving| format!("{:?}", serving.backend)) {
+            Some(serving) if left == 0 => {
+                tracing::warn!(path = %path.display(), serving, "backend file is gone, its last generation goes on serving; hint: put it back, or restart to be rid of the backend");
+            }
+            Some(serving) => {
+                tracing::warn!(path = %path.display(), served = serving, "backend file is gone, another one of its name takes over; hint: put it back if it is the one you want");
+            }
+            None => tracing::info!(path = %path.display(), backend = name, "backend file is gone, another one of its name serves"),
+        }
         // A file that was refused because of this one may be its successor.
-        for (path, _) in self.files.iter().filter(|(_, seen)| seen.name.is_none()) {
+        for (path, _) in self.files.iter().filter(|(_, seen)| seen.name.is_none() && seen.distrusted.is_none()) {
             self.settling.touch(path.clone(), true, Instant::now());
         }
-        self.tell(LoadReport::Vanished { name, path: path.to_owned() });
+        self.tell(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
+        self.settle(&name).await;
     }
 
-    fn tell(&self, report: LoadReport) {
+    /// Has the right candidate serve, and tells if it is another one than before; returns whether it is.
+    pub(super) async fn settle(&mut self, name: &str) -> bool {
+        let begun = Instant::now();
+        let Some(generation) = self.lineups.settle(name) else { return false };
+        let Some(path) = self.lineups.serving(name).map(|serving| serving.chosen.path.clone()) else { return false };
+        tracing::info!(backend = name, %generation, path = %path.display(), "backend serves from another file");
+        self.tell(LoadReport::Loaded { name: name.to_owned(), generation, path, took: begun.elapsed() });
+        self.keep(name).await;
+        true
+    }
+
+    /// Keeps what serves under a name, where that is wanted. It is read again, and kept only if it is still what serves.
+    async fn keep(&self, name: &str) {
+        let (Some(components), true, Some(serving)) = (self.components.clone(), self.keeping, self.lineups.serving(name)) else { return };
+        let (path, digest) = (serving.chosen.path.clone(), serving.backend.generation().digest.clone());
+        let read = source::read(path.clone(), self.engine.limits().component).await;
+        let bytes = read.ok().filter(|source| source.digest == digest).map(|source| source.bytes);
+        let Some(bytes) = bytes else {
+            return tracing::debug!(backend = name, path = %path.display(), "what serves is not kept: its file holds something else by now");
+        };
+        let backend = name.to_owned();
+        let kept = tokio::task::spawn_blocking(move || {
+            let served = Served { digest, bytes, signature: read_signature(&signature_of(&path)) };
+            components.keep(&backend, &served)
+        });
+        if let Ok(Err(error)) = kept.await {
+            tracing::warn!(
+                backend = name,
+                "what serves cannot be kept for a rollback: {}; hint: check the room and the permissions of CONFIG_DIR",
+                with_causes(&error)
+            );
+        }
+    }
+
+    pub(super) fn tell(&self, report: LoadReport) {
         figures::reloaded(match &report {
             LoadReport::Loaded { .. } => "loaded",
             LoadReport::Refused { .. } => "refused",
             LoadReport::Unchanged { .. } => "unchanged",
             LoadReport::Vanished { .. } => "vanished",
+            LoadReport::StandsBy { .. } => "stands-by",
         });
         if let LoadReport::Loaded { name, generation, .. } = &report {
             figures::generation(name, generation.number);
@@ -242,7 +318,7 @@ impl Loader {
 impl LoadReport {
     fn name(&self) -> &str {
         match self {
-            Self::Loaded { name, .. } | Self::Unchanged { name, .. } | Self::Vanished { name, .. } => name,
+            Self::Loaded { name, .. } | Self::Unchanged { name, .. } | Self::Vanished { name, .. } | Self::StandsBy { name, .. } => name,
             Self::Refused { .. } => "",
         }
     }

@@ -4,27 +4,38 @@
 //! and which generation of a backend is current. It never starts a process, opens a connection or believes a guest:
 //! what a guest asks for is judged in [`crate::turn`].
 //!
-//! Pinned by `tests/backend` (hostile guests) and `tests/reload` (files replaced in every way).
+//! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and `tests/reload` (files replaced in
+//! every way).
 
 mod admission;
+mod arrival;
 mod bindings;
 mod breaker;
+mod choice;
 mod component;
 mod convert;
 mod deadline;
 mod engine;
 mod instance;
+mod lineup;
 mod loader;
 mod log;
 mod measure;
+mod parcel;
+mod place;
 mod registry;
+mod rollback;
 mod sandbox;
 mod source;
 mod trial;
+mod trust;
 mod watch;
 
 pub use admission::{AdmissionError, Inspection};
 pub use component::{ComponentBackend, ComponentGuest};
-pub use engine::{Engine, EngineError};
+pub use engine::{Engine, EngineError, cache_fault};
+pub use lineup::{Chosen, Other};
 pub use measure::Used;
+pub use parcel::{Parcel, Placing};
 pub use registry::{LoadReport, Registry, RegistryOptions};
+pub use trust::{Distrust, Gate, Standing};

@@ -1,23 +1,22 @@
 //! The backends there are, by name, and the news about them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use tokio::sync::{broadcast, mpsc};
+use async_trait::async_trait;
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::admission::AdmissionError;
 use super::component::ComponentBackend;
 use super::engine::Engine;
-use super::loader::Loader;
+use super::lineup::{AgentVersions, Chosen, Current, Lineups};
+use super::loader::{Loader, Request};
+use super::trust::Gate;
 use crate::turn::{Backend, Backends, Generation};
-
-/// The current generation of every backend. Only the loader replaces it; readers never wait.
-pub(super) type Current = ArcSwap<BTreeMap<String, Arc<ComponentBackend>>>;
+use crate::workspace::Components;
 
 /// Where components come from.
 #[derive(Clone, Debug)]
@@ -28,13 +27,23 @@ pub struct RegistryOptions {
     pub quiet: Duration,
     /// How often everything is looked at, whatever the watch says.
     pub rescan: Duration,
+    /// What components must bring.
+    pub gate: Gate,
+    /// Where components that served are kept; none: nothing can be rolled back.
+    pub components: Option<Components>,
 }
 
 impl RegistryOptions {
-    /// The usual times: 200 ms and 30 s.
+    /// The usual times, 200 ms and 30 s; everything may serve, nothing is kept.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), quiet: Duration::from_millis(200), rescan: Duration::from_secs(30) }
+        Self {
+            directory: directory.to_owned(),
+            quiet: Duration::from_millis(200),
+            rescan: Duration::from_secs(30),
+            gate: Gate::open(),
+            components: None,
+        }
     }
 }
 
@@ -66,7 +75,14 @@ pub enum LoadReport {
         /// The file.
         path: PathBuf,
     },
-    /// It is gone; its last generation still serves.
+    /// It could serve, but another file of its name does.
+    StandsBy {
+        /// The backend's name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is gone; its last generation still serves, unless another file of its name takes over.
     Vanished {
         /// The backend's name.
         name: String,
@@ -78,8 +94,9 @@ pub enum LoadReport {
 /// Name to current backend, kept current. Dropping it ends the watch; backends in use live on.
 pub struct Registry {
     current: Arc<Current>,
+    agents: Arc<AgentVersions>,
     reports: broadcast::Sender<LoadReport>,
-    rescan: mpsc::Sender<()>,
+    requests: mpsc::UnboundedSender<Request>,
     loader: JoinHandle<()>,
 }
 
@@ -88,17 +105,17 @@ impl Registry {
     ///
     /// Returns what became of each file. A missing folder is no error: it is logged and waited for.
     pub async fn start(engine: Engine, options: RegistryOptions) -> (Self, Vec<LoadReport>) {
-        let current = Arc::new(Current::default());
+        let (current, agents) = (Arc::new(Current::default()), Arc::new(AgentVersions::default()));
         let (reports, mut first) = broadcast::channel(1024);
-        let (rescan, requests) = mpsc::channel(1);
-        let mut loader = Loader::new(engine, options, current.clone(), reports.clone());
+        let (requests, asked) = mpsc::unbounded_channel();
+        let mut loader = Loader::new(engine, options, Lineups::new(current.clone(), agents.clone()), reports.clone());
         loader.look_at_everything().await;
         let mut loaded = Vec::new();
         while let Ok(report) = first.try_recv() {
             loaded.push(report);
         }
-        let loader = tokio::spawn(loader.follow(requests));
-        (Self { current, reports, rescan, loader }, loaded)
+        let loader = tokio::spawn(loader.follow(asked));
+        (Self { current, agents, reports, requests, loader }, loaded)
     }
 
     /// Returns the news from now on.
@@ -109,16 +126,55 @@ impl Registry {
 
     /// Has the loader look at everything soon, as the slow rescan does.
     pub fn rescan(&self) {
-        let _ = self.rescan.try_send(()); // full: one is about to happen
+        self.ask(Request::Rescan);
+    }
+
+    /// Has what serves be kept from now on, for rollbacks.
+    pub fn keep(&self) {
+        self.ask(Request::Keep);
+    }
+
+    /// Says which version a backend's agent has now. Returns, once it serves, whether that made another component serve.
+    pub async fn agent_is(&self, name: &str, version: &str) -> bool {
+        let before = self.agents.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), version.to_owned());
+        let a_choice = self.chosen(name).is_some_and(|chosen| !chosen.others.is_empty());
+        if !a_choice || before.as_deref() == Some(version) {
+            return false;
+        }
+        let (done, changed) = oneshot::channel();
+        self.ask(Request::Choose(name.to_owned(), done));
+        changed.await.unwrap_or(false)
+    }
+
+    /// Where what serves under a name came from, and why it is that.
+    #[must_use]
+    pub fn chosen(&self, name: &str) -> Option<Arc<Chosen>> {
+        self.current.load().get(name).map(|serving| serving.chosen.clone())
+    }
+
+    /// Has the component serve again that served before the generation with this digest, or without one what served last,
+    /// and returns what then serves.
+    ///
+    /// # Errors
+    /// Why it stays as it is, and what to do.
+    pub async fn put_back(&self, name: &str, from: Option<&str>) -> Result<Generation, String> {
+        let (done, generation) = oneshot::channel();
+        self.ask(Request::RollBack(name.to_owned(), from.map(str::to_owned), done));
+        generation.await.unwrap_or_else(|_| Err("the gateway is going away".to_owned()))
     }
 
     /// Returns the current generation of a backend, with its concrete type.
     #[must_use]
     pub fn component(&self, name: &str) -> Option<Arc<ComponentBackend>> {
-        self.current.load().get(name).cloned()
+        self.current.load().get(name).map(|serving| serving.backend.clone())
+    }
+
+    fn ask(&self, request: Request) {
+        let _ = self.requests.send(request); // the loader goes with us
     }
 }
 
+#[async_trait]
 impl Backends for Registry {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
         self.component(name).map(|backend| backend as Arc<dyn Backend>)
@@ -126,6 +182,10 @@ impl Backends for Registry {
 
     fn names(&self) -> Vec<String> {
         self.current.load().keys().cloned().collect()
+    }
+
+    async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {
+        self.put_back(name, Some(&from.digest)).await
     }
 }
 
@@ -137,6 +197,6 @@ impl Drop for Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.current.load().values()).finish()
+        f.debug_list().entries(self.current.load().values().map(|serving| &serving.backend)).finish()
     }
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmtime::component::{Linker, ResourceTable};
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, Linker, ResourceTable, ResourceType};
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
 use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
@@ -107,6 +108,40 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     cli::terminal_stdout::add_to_linker::<State, WasiCli>(linker, State::cli)?;
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)
 }
+
+/// Puts the sockets a component imports into a linker: there to link, trapping when used.
+///
+/// Wasmtime's own stubs for everything unknown are made for the version a component names, and hide what is there for a
+/// compatible one: all of WASI, for a component that imports 0.2.9 of it.
+///
+/// # Errors
+/// Only when something of that name is there already.
+pub(super) fn stub_sockets(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<()> {
+    let engine = component.engine().clone();
+    for (name, import) in component.component_type().imports(&engine) {
+        let ComponentItem::ComponentInstance(interface) = import.ty else { continue };
+        if !name.starts_with("wasi:sockets/") {
+            continue;
+        }
+        let mut instance = linker.instance(name)?;
+        for (item, export) in interface.exports(&engine) {
+            match export.ty {
+                ComponentItem::ComponentFunc(_) => {
+                    let function = format!("{name}#{item}");
+                    instance.func_new(item, move |_, _, _, _| Err(wasmtime::Error::msg(format!("unknown import: `{function}`"))))?;
+                }
+                // Those of wasi:io are what they are there.
+                ComponentItem::Resource(_) if matches!(item, "pollable" | "input-stream" | "output-stream") => {}
+                ComponentItem::Resource(_) => instance.resource(item, ResourceType::host::<Socket>(), |_, _| Ok(()))?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What no guest ever holds.
+struct Socket;
 
 /// The clock every guest sees: it stands still, at the beginning of the year 2000. Times come with the inputs.
 struct Stopped;

@@ -35,6 +35,11 @@ impl Stamp {
         fs::metadata(path).ok().map(|metadata| Self::from(&metadata))
     }
 
+    /// When it was last written to: seconds and nanoseconds.
+    pub(super) fn written(&self) -> (i64, i64) {
+        self.modified
+    }
+
     /// Whether the file had rested when it was stamped. Clocks of file systems tick every few milliseconds: of two
     /// writes within one tick the second leaves no trace.
     pub(super) fn rested(&self) -> bool {

@@ -2,6 +2,7 @@
 //! recordings a component brings along to be tried with.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::admission::{AdmissionError, Inspection};
 use super::component::ComponentBackend;
@@ -38,8 +39,8 @@ impl Engine {
 pub(super) async fn own_recordings(
     path: &Path,
     descriptor: Descriptor,
-    blueprint: Blueprint,
-) -> Result<(Descriptor, Blueprint), AdmissionError> {
+    blueprint: Arc<Blueprint>,
+) -> Result<(Descriptor, Arc<Blueprint>), AdmissionError> {
     let folder = kit::selftest::folder_of(path);
     let cases = tokio::task::spawn_blocking(move || kit::selftest::read(&folder));
     let cases = cases.await.map_err(|error| AdmissionError::Read(std::io::Error::other(error)))?.map_err(AdmissionError::Case)?;

@@ -86,6 +86,12 @@ pub(super) fn is_component(path: &Path) -> bool {
         && path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
 }
 
+/// The component that a changed file is, or belongs to as its signature.
+fn component_of(path: &Path) -> Option<PathBuf> {
+    let signed = path.file_name()?.to_str().and_then(|name| name.strip_suffix(".minisig")).map(|name| path.with_file_name(name));
+    Some(signed.unwrap_or_else(|| path.to_owned())).filter(|path| is_component(path))
+}
+
 fn hints_of(event: &Event, directory: &Path) -> Vec<Hint> {
     let complete = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
@@ -97,7 +103,7 @@ fn hints_of(event: &Event, directory: &Path) -> Vec<Hint> {
     if event.need_rescan() || event.paths.iter().any(|path| path == directory) {
         return vec![Hint::Everything];
     }
-    event.paths.iter().filter(|path| is_component(path)).map(|path| Hint::File { path: path.clone(), complete }).collect()
+    event.paths.iter().filter_map(|path| component_of(path)).map(|path| Hint::File { path, complete }).collect()
 }
 
 /// Files that changed and are not quiet yet.
@@ -161,6 +167,8 @@ mod tests {
         assert!(hints_of(&event(written, "/b/.a.wasm"), folder).is_empty());
         assert!(hints_of(&event(written, "/b/a.wasm.tmp"), folder).is_empty());
         assert!(matches!(&hints_of(&event(written, "/b/a.wasm"), folder)[..], [Hint::File { complete: true, .. }]));
+        let signed = hints_of(&event(written, "/b/a.wasm.minisig"), folder);
+        assert!(matches!(&signed[..], [Hint::File { path, complete: true }] if path == Path::new("/b/a.wasm")), "{signed:?}");
         let moved = EventKind::Modify(ModifyKind::Name(RenameMode::From));
         assert!(matches!(&hints_of(&event(moved, "/b"), folder)[..], [Hint::Everything]));
     }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
 use self::reader::Reader;
@@ -79,8 +80,8 @@ pub struct Config {
     pub cache_dir: PathBuf,
     /// Which components may serve.
     pub backend_trust: Trust,
-    /// Public keys of minisign, as given.
-    pub backend_signers: Vec<String>,
+    /// Whose signatures count.
+    pub backend_signers: Vec<PublicKey>,
     /// Whether a component that reads worse than the one before goes back by itself.
     pub backend_rollback: bool,
     /// Slots.
@@ -198,7 +199,7 @@ impl Config {
             lost_max_bytes: read.number("LOST_MAX_MIB", 0, 1 << 30) << 20,
             cache_dir: read.path("CACHE_DIR"),
             backend_trust: read.one_of("BACKEND_TRUST", &Trust::WORDS),
-            backend_signers: read.list("BACKEND_SIGNERS"),
+            backend_signers: read.public_keys("BACKEND_SIGNERS"),
             backend_rollback: read.one_of("BACKEND_ROLLBACK", &[("auto", true), ("never", false)]),
             max_concurrent_queries: read.number("MAX_CONCURRENT_QUERIES", 1, 1_000) as usize,
             max_queue_depth: read.number("MAX_QUEUE_DEPTH", 1, 1_000_000) as usize,
@@ -237,6 +238,9 @@ impl Config {
         };
         if config.agent_env.iter().any(|name| name == "DISCORD_BOT_TOKEN") {
             read.faults.push("AGENT_ENV must not name `DISCORD_BOT_TOKEN`: agents never get it".to_owned());
+        }
+        if config.backend_trust == Trust::Signed && variable("BACKEND_SIGNERS").is_none_or(|keys| keys.trim().is_empty()) {
+            read.faults.push("BACKEND_TRUST=signed needs BACKEND_SIGNERS: the public keys whose signatures count".to_owned());
         }
         if let Some(alias) = &config.command_alias
             && !(alias.len() <= 26
@@ -289,10 +293,22 @@ mod tests {
             ("STATUS_ADDRESS", "localhost"),
             ("FOOTER", "backend,weather"),
             ("OUTPUT_CHANNEL_ID", "1,2"),
+            ("BACKEND_SIGNERS", "nokey"),
         ])
         .expect_err("faults");
-        assert_eq!(faults.len(), 13, "{faults:#?}");
+        assert_eq!(faults.len(), 14, "{faults:#?}");
         assert!(faults.iter().any(|fault| fault.contains("`acceptEdits`")), "choices are listed: {faults:#?}");
+    }
+
+    #[test]
+    fn signatures_need_signers_and_signers_are_keys() {
+        let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+        let config = read(&[("BACKEND_TRUST", "signed"), ("BACKEND_SIGNERS", &format!("{key}, {key}"))]).expect("valid");
+        assert_eq!((config.backend_trust, config.backend_signers.len()), (Trust::Signed, 2));
+        let faults = read(&[("BACKEND_TRUST", "signed")]).expect_err("no keys");
+        assert!(faults[0].contains("BACKEND_SIGNERS"), "{faults:?}");
+        let faults = read(&[("BACKEND_SIGNERS", &format!("{key},RWQshort"))]).expect_err("no key");
+        assert!(faults.len() == 1 && faults[0].contains("\"RWQshort\""), "{faults:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use minisign_verify::PublicKey;
 
 use super::{Runs, VARIABLES};
 
@@ -50,6 +51,17 @@ impl Reader<'_> {
         let (runs, faults) = Runs::parse(&self.list(name));
         self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
         runs
+    }
+
+    pub(super) fn public_keys(&mut self, name: &str) -> Vec<PublicKey> {
+        let mut keys = Vec::new();
+        for item in self.list(name) {
+            match PublicKey::from_base64(&item) {
+                Ok(key) => keys.push(key),
+                Err(_) => self.faults.push(format!("{name}: {item:?} is no public key of minisign (the second line of its `.pub` file)")),
+            }
+        }
+        keys
     }
 
     pub(super) fn plain_word(&mut self, name: &str) -> Option<String> {

@@ -101,4 +101,10 @@ pub enum Trust {
 
 impl Trust {
     pub(super) const WORDS: [(&str, Self); 3] = [("any", Self::Any), ("pinned", Self::Pinned), ("signed", Self::Signed)];
+
+    /// As the operator writes it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, trust)| *trust == self).map_or("any", |(word, _)| word)
+    }
 }

@@ -219,6 +219,9 @@ impl Reply for ConsoleReply {
             if let Some(detail) = &answer.detail {
                 self.aside(&format!("  {}", clean_line(detail)));
             }
+            if answer.offer.is_some() {
+                self.aside("  what the agent said is kept; /recover delivers it once a newer backend can read it");
+            }
         } else if self.shared.live {
             self.aside(&footer(&answer));
         }

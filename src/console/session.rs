@@ -39,6 +39,7 @@ const HELP: &str = "\
 /safety [LEVEL]    show or choose what it may do without asking
 /mode [MODE]       show or choose `build` or `plan`
 /project [DIR]     show or choose the folder it works in
+/recover           deliver replies that could not be read and now can
 /stop              stop the answer (so does Ctrl-C)
 /steer TEXT        tell the agent something while it works
 /help              this
@@ -216,6 +217,7 @@ impl Session<'_> {
                 }
                 Some(id) => self.dispatcher.resume(&Lane::Console, id, true, TELL).await,
             },
+            Some("/recover") => Ok(self.dispatcher.recover_lane(&Lane::Console).await),
             Some("/compact") => self.dispatcher.compact(&Lane::Console).await,
             Some("/backend") => match words.next() {
                 None => {

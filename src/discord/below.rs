@@ -120,6 +120,7 @@ mod tests {
             detail: None,
             usage: None,
             took: Duration::ZERO,
+            offer: None,
         }
     }
 

@@ -212,6 +212,7 @@ impl Handler {
             identity: Arc::clone(&self.identity),
             asks: Arc::clone(&self.asks),
             intake: Arc::clone(&self.desk.intake),
+            gate: Arc::clone(&self.desk.gate),
         };
         tokio::spawn(async move { presses.answer(press).await });
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::panel::Panel;
 use crate::agent::Decision;
-use crate::dispatch::{Accepted, AgainRefusal, AnswerRefusal, Person};
+use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Person};
 use crate::event::{Lane, NewEvent};
 
 /// Where prompts go. Called in the order of arrival, never from two threads at once; must not block for long.
@@ -58,12 +58,13 @@ pub trait Intake: Send + Sync {
     /// Why the new one is not taken, in words for the user; the old one stands.
     fn amend(&self, key: &str, prompt: &str) -> Result<bool, String>;
 
-    /// Does an event again whose offer a person took up; see [`Offer`](crate::dispatch::Offer). Returns within a second.
+    /// Does an event again, or delivers a lost reply, whose offer a person took up; see [`Offer`](crate::dispatch::Offer).
+    /// `admitted` says that the person may use the bot there. Returns within two seconds.
     ///
     /// # Errors
     /// [`AgainRefusal`], in words for the user.
-    async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
-        let _ = (id, person);
+    async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
+        let _ = (id, person, admitted);
         Err(AgainRefusal::Gone)
     }
 

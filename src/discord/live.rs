@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::Value;
 use tracing::debug;
 
 use super::Inner;
@@ -197,6 +198,20 @@ impl Live {
         let Some(door) = &mut self.place.door else { return };
         if !door.is_open().await {
             self.leave_door(patience).await;
+        }
+    }
+
+    /// Puts buttons below the last message.
+    pub(super) async fn put_below(&self, rows: &Value, patience: Patience) -> Result<(), RestError> {
+        let Some((index, slot)) = self.slots.iter().enumerate().next_back() else { return Ok(()) };
+        let (api, shown) = (&self.inner.api, slot.shown.as_str());
+        match (&self.place.door, slot.id) {
+            (Some(door), _) if index == 0 => {
+                let application = self.inner.identity.application;
+                api.edit_original_with(application, door.interaction, &door.token, (shown, rows), patience).await.map(drop)
+            }
+            (_, Some(id)) => api.edit_with(self.place.channel, id, shown, rows, patience).await,
+            (_, None) => Ok(()),
         }
     }
 

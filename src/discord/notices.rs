@@ -1,18 +1,21 @@
-//! What people are told beside any answer, and the button that brings an event back.
+//! What people are told beside any answer, and the button that brings an event or a lost reply back.
 //!
 //! A button says only which event it is about; whether it may still be pressed, and by whom, is decided when it is. Pinned by
 //! `tests/discord/notices.rs`.
 
 use serde_json::{Value, json};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::Inner;
 use super::api::nonce;
+use super::below::MESSAGE;
 use super::mention::one_line;
-use crate::dispatch::{DeliveryError, Notice, Offer, Person};
+use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person};
 
 /// What the id of an offer's button begins with.
 const PREFIX: &str = "again:";
+/// What is said below a failure whose reply was delivered.
+const DELIVERED: &str = "-# 📬";
 
 /// Posts a notice, as a reply to the message it is about.
 pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryError> {
@@ -33,9 +36,27 @@ pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryEr
     })
 }
 
-fn row(offer: &Offer) -> Value {
+/// The button of an offer.
+pub(super) fn row(offer: &Offer) -> Value {
     let button = json!({"type": 2, "style": 1, "label": one_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
     json!([{"type": 1, "components": [button]}])
+}
+
+/// Takes the button of a lost reply away, because the reply was delivered.
+pub(super) async fn settle(inner: &Inner, channel: u64, message: u64) {
+    let patience = inner.options.windows.send;
+    let settled = async {
+        let content = inner.api.message(channel, message, patience).await?.content;
+        if content.contains(DELIVERED) {
+            return Ok(());
+        }
+        let told = format!("{content}\n{DELIVERED} The reply came later.");
+        let told = if told.chars().count() > MESSAGE { content } else { told };
+        inner.api.edit_with(channel, message, &told, &json!([]), patience).await
+    };
+    if let Err(error) = settled.await {
+        debug!(channel, message, %error, "cannot take the button of a delivered reply away");
+    }
 }
 
 /// The offer a button is about; none: it is another button.
@@ -43,11 +64,17 @@ pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
     custom_id.strip_prefix(PREFIX)
 }
 
-/// What a notice says once somebody took its offer up.
-pub(super) fn taken_up(content: &str, by: &Person) -> String {
+/// What a message says once somebody took its offer up.
+pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
     let name = match by {
         Person::User { name, .. } => one_line(name, 64),
         Person::Terminal => "you".to_owned(),
     };
-    format!("{content}\n-# 🔁 Started again by {}.", super::asks::escape(&name))
+    let name = super::asks::escape(&name);
+    let said = match what {
+        Again::Started => format!("{content}\n-# 🔁 Started again by {name}."),
+        Again::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
+    };
+    // What there was of an answer may fill its message.
+    if said.chars().count() > MESSAGE { content.to_owned() } else { said }
 }

@@ -22,7 +22,7 @@ use super::typing::Typing;
 use super::waiting::Sign;
 use super::{Discord, Inner, notices};
 use crate::agent::EventKind;
-use crate::dispatch::{Answer, DeliveryError, Notice, OpenQuestion, Outlet, Reply, Settlement, Traces, Unseen};
+use crate::dispatch::{Answer, DeliveryError, Notice, Offer, OpenQuestion, Outlet, Reply, Settlement, Traces, Unseen};
 use crate::event::{Attached, Event, Lane, Origin};
 use crate::figures;
 use crate::fold::Transcript;
@@ -70,6 +70,10 @@ impl Outlet for Discord {
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         notices::post(&self.inner, notice).await
+    }
+
+    async fn settle_offer(&self, channel: u64, message: u64) {
+        notices::settle(&self.inner, channel, message).await;
     }
 }
 
@@ -275,9 +279,13 @@ impl Writer {
             return Ok(());
         }
         let below = below::lines(&answer, &self.inner.options.footer, !self.unasked);
+        let offer = answer.offer.as_ref();
         if self.is_long(&answer.text) {
             match self.settle_as_file(&answer.text, &below).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.put_offer(offer).await;
+                    return Ok(());
+                }
                 Err(error) => {
                     let hint = if error.is_forbidden() { "\nhint: the bot needs Attach Files there" } else { "" };
                     warn!(channel = self.channel, %error, "cannot attach a long answer; it goes out as messages{hint}");
@@ -291,12 +299,24 @@ impl Writer {
             // What is on the screen stays; this goes on where the first try ended.
             shown = self.live.show(&pieces, true, patience).await;
         }
+        if shown.is_ok() {
+            self.put_offer(offer).await;
+        }
         shown.map(drop).map_err(|error| {
             figures::discord_send_failed();
             let length: usize = pieces.iter().map(|piece| piece.chars().count()).sum();
             error!(channel = self.channel, length, %error, "cannot send an answer to discord{}", hint(&error));
             DeliveryError(error.to_string())
         })
+    }
+
+    /// Without its button an answer is still one.
+    async fn put_offer(&self, offer: Option<&Offer>) {
+        if let Some(offer) = offer
+            && let Err(error) = self.live.put_below(&notices::row(offer), self.inner.options.windows.send).await
+        {
+            warn!(channel = self.channel, offer = offer.id, %error, "cannot put a button below an answer");
+        }
     }
 
     fn is_long(&self, text: &str) -> bool {

@@ -19,7 +19,7 @@ use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
 use crate::prompt::{self, MemoryAccess};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::{Binding, Hook, LaneSettings, Saving, SessionId};
+use crate::workspace::{Binding, Hook, LaneSettings, LostTurn, Saving, SessionId};
 
 /// The setting beside a session that says where it was made.
 pub(super) const DIRECTORY: &str = "directory";
@@ -48,6 +48,12 @@ impl Inner {
             if let Some(answer) = kept.answer() {
                 return self.deliver(&event, &kept, &stage, answer).await;
             }
+            if LostTurn::of_key(event.key.as_deref()).is_some() {
+                // No agent is ever asked for it.
+                tracing::error!("the kept answer of a recovered turn cannot be read; `aetheel recover` makes it anew");
+                return self.check_off(&event);
+            }
+            self.outdo(&event, &kept).await;
             kept.started();
             // Before anything is done in the thread: after a restart nobody else says where it belongs.
             if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
@@ -150,6 +156,7 @@ impl Inner {
         let mut notices = taken.notices.clone();
         drop(taken);
         self.report(&name, &result);
+        let offer = self.lose(event, id, &name, (&binding, requested.as_deref()), &result).await;
         notices.extend(self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await);
         if binding.unreadable {
             notices.push("What was kept of this conversation could not be read; this is a new one.".to_owned());
@@ -167,6 +174,7 @@ impl Inner {
             model: result.session.and_then(|session| session.model).or(asked_model),
             usage: result.usage,
             took: result.took,
+            offer,
         }
     }
 
@@ -228,7 +236,7 @@ impl Inner {
         *known = warnings;
     }
 
-    /// The log line of a turn's end, and of what its parser did not know.
+    /// The log lines of a turn's end and of what its parser did not know, and the radar's share of it.
     pub(super) fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
@@ -238,9 +246,9 @@ impl Inner {
         }
         figures::turn_ended(backend, ending, result.took);
         for (what, count) in result.transcript.unrecognised() {
-            figures::unrecognised(backend, u64::from(*count));
-            tracing::warn!(what, count, "the agent said something this backend does not know; a newer backend may");
+            tracing::debug!(what, count, "the agent said something this backend does not know; a newer backend may");
         }
+        self.radar.ended(backend, result);
     }
 
     /// A working directory other than the usual one.
@@ -320,7 +328,7 @@ pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::Unbounde
         let now_ms = jiff::Timestamp::now().as_millisecond();
         let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "").accepted(0, now_ms);
         let (text, notices) = inner.remember(text, Vec::new()).await;
-        let answer = Answer { text, failure: None, notices, backend, model: None, detail: None, usage, took: Duration::ZERO };
+        let answer = Answer { text, notices, usage, ..plain_answer(backend) };
         if let Err(error) = inner.parts.outlet.open(&event).finish(answer.cleaned(&inner.parts.redactor)).await {
             tracing::error!(lane = %event.lane, %error, "what the agent said by itself was not delivered; it is in the recording");
         }
@@ -347,6 +355,7 @@ pub(super) fn plain_answer(backend: String) -> Answer {
         detail: None,
         usage: None,
         took: Duration::ZERO,
+        offer: None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::stage::Stage;
 use super::{Dispatcher, Inner, Refusal, lock};
 use crate::event::{Event, NewEvent};
 use crate::figures::{self, Outcome};
-use crate::workspace::{Entry, Journal, Saving};
+use crate::workspace::{Entry, Journal, LostState, LostTurn, Saving};
 
 /// How far an event came, and where that is noted. Of an event that is not kept, nothing.
 #[derive(Clone)]
@@ -16,6 +16,8 @@ pub(super) struct Kept {
     /// The journal and what it said when the turn began.
     noted: Option<(Journal, Arc<Entry>)>,
     tool: Arc<AtomicBool>,
+    /// What it came to was known when it was accepted, in this life.
+    known: Option<Arc<Answer>>,
 }
 
 impl Kept {
@@ -26,17 +28,30 @@ impl Kept {
         let traces = Traces {
             stem: stem(entry),
             posted: entry.posted.clone(),
-            resumed: entry.started > 0 || entry.answer.is_some(),
+            resumed: entry.started > 0 || (entry.answer.is_some() && self.known.is_none()),
             note: Arc::new(move |ids| journal.posted(sequence, ids)),
         };
         outlet.open_kept(event, traces)
     }
 
-    /// What an earlier life came to and may not have delivered.
+    /// What an earlier life came to and may not have delivered, or what was known from the beginning.
     pub(super) fn answer(&self) -> Option<Answer> {
+        if let Some(known) = &self.known {
+            return Some((**known).clone());
+        }
         let (_, entry) = self.noted.as_ref()?;
         let read = serde_json::from_str(entry.answer.as_ref()?);
         read.map_err(|error| tracing::warn!(%error, "the kept answer cannot be read; asking the agent again")).ok()
+    }
+
+    /// Whether it may have been begun before.
+    pub(super) fn began_before(&self) -> bool {
+        self.noted.as_ref().is_some_and(|(_, entry)| entry.started > 0 || entry.again > 0)
+    }
+
+    /// Whether its answer may be tried once more after the next start.
+    fn has_another_try(&self) -> bool {
+        self.noted.is_some() && (self.known.is_some() || self.answer().is_none())
     }
 
     /// The turn begins.
@@ -150,7 +165,7 @@ impl Inner {
     /// What is noted about an event whose turn begins.
     pub(super) fn kept(&self, event: &Event) -> Kept {
         let noted = self.parts.journal.as_ref().and_then(|journal| Some((journal.clone(), Arc::new(journal.entry(event.sequence)?))));
-        Kept { noted, tool: Arc::default() }
+        Kept { noted, tool: Arc::default(), known: self.salvage.answer(event.sequence) }
     }
 
     /// Tells the author that an event could not be kept, and forgets it.
@@ -160,7 +175,10 @@ impl Inner {
             journal.forget(event.sequence);
         }
         lock(&self.savings).remove(&event.sequence);
-        self.refuse(event, &Refusal::NotSaved.to_string()).await;
+        // Nobody wrote what is only delivered.
+        if LostTurn::of_key(event.key.as_deref()).is_none() {
+            self.refuse(event, &Refusal::NotSaved.to_string()).await;
+        }
     }
 
     /// The event is over, whatever became of it.
@@ -173,20 +191,24 @@ impl Inner {
     /// Delivers an answer and checks its event off.
     pub(super) async fn deliver(&self, event: &Event, kept: &Kept, stage: &Stage, answer: Answer) {
         let Some(reply) = stage.take() else { return };
+        let offer = answer.offer.clone();
         match reply.finish(answer).await {
             Ok(()) => {
+                self.told(event, offer.as_ref()).await;
                 figures::event(event.kind, Outcome::Delivered);
                 tracing::info!("answer delivered");
+                self.recovered(event, LostState::Delivered).await;
                 self.check_off(event);
             }
             // It may work once the gateway has been restarted; then, once more, and not for ever.
-            Err(error) if kept.noted.is_some() && kept.answer().is_none() => {
+            Err(error) if kept.has_another_try() => {
                 figures::event(event.kind, Outcome::Undelivered);
                 tracing::error!(%error, "the answer was not delivered; it is kept and tried once more after the next start");
             }
             Err(error) => {
                 figures::event(event.kind, Outcome::Undelivered);
                 tracing::error!(%error, "the answer was not delivered; it is in the recording");
+                self.recovered(event, LostState::GivenUp).await;
                 self.check_off(event);
             }
         }

@@ -12,12 +12,15 @@ mod hooks;
 mod keeping;
 mod knobs;
 mod listings;
+mod lost;
 mod pace;
 mod pages;
 mod projects;
 mod question;
 mod questions;
+mod radar;
 mod recovery;
+mod redelivery;
 mod reply;
 mod sessions;
 mod settings;
@@ -45,7 +48,7 @@ pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
-pub use recovery::AgainRefusal;
+pub use recovery::{Again, AgainRefusal};
 pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Traces, Unseen};
 pub use sessions::{Conversation, Conversations};
 pub use settings::Setting;
@@ -54,8 +57,10 @@ pub use view::{Glimpse, QueueView, View};
 pub use wording::Refusal;
 
 use self::listings::Listings;
+use self::lost::Salvage;
 use self::pace::Pace;
 use self::questions::Questions;
+use self::radar::Radar;
 use self::steering::Running;
 use self::ticket::{Pumping, Ticket};
 use crate::agent::Decision;
@@ -64,7 +69,7 @@ use crate::figures::{self, Outcome};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
-use crate::turn::{Backends, Host, Launcher, Links, StopReason};
+use crate::turn::{Backends, Host, Launcher, Links, Lookout, StopReason};
 use crate::workspace::{Journal, Saving, Workspace};
 
 /// What a dispatcher works with.
@@ -89,6 +94,8 @@ pub struct Parts {
     pub recorder: Recorder,
     /// What keeps secrets out of answers.
     pub redactor: Redactor,
+    /// A backend that reads worse than the one before is rolled back.
+    pub rollback: bool,
 }
 
 /// What becomes of an event that was taken.
@@ -136,6 +143,9 @@ struct Inner {
     /// Of events that are not known to be on disk yet.
     savings: Mutex<HashMap<Sequence, Saving>>,
     questions: Arc<Questions>,
+    radar: Arc<Radar>,
+    /// Replies that were lost and come back.
+    salvage: Salvage,
     /// The channels of threads.
     parents: Mutex<HashMap<u64, u64>>,
     tasks: TaskTracker,
@@ -157,7 +167,18 @@ impl Dispatcher {
         let pace = Pace::new(parts.choices.prompts_per_minute);
         let questions = Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
         let (unasked, said) = mpsc::unbounded_channel();
-        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked);
+        let tasks = TaskTracker::new();
+        let radar = Radar::new(
+            parts.workspace.drift_notes().clone(),
+            parts.outlet.clone(),
+            parts.backends.clone(),
+            parts.redactor.clone(),
+            parts.rollback,
+            tasks.clone(),
+        );
+        let looking = radar.clone();
+        let lookout: Lookout = Arc::new(move |sighting| looking.saw(sighting));
+        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked, lookout);
         let inner = Inner {
             parts,
             links,
@@ -168,8 +189,10 @@ impl Dispatcher {
             running: Mutex::default(),
             savings: Mutex::default(),
             questions,
+            radar,
+            salvage: Salvage::default(),
             parents: Mutex::default(),
-            tasks: TaskTracker::new(),
+            tasks,
             warned: Mutex::default(),
             told: Mutex::default(),
             finished: Notify::new(),
@@ -222,7 +245,7 @@ impl Dispatcher {
     /// Stops the turn that runs in a lane and refuses what waits there. Returns whether there was anything.
     #[must_use]
     pub fn stop(&self, lane: &Lane) -> bool {
-        let waiting = lock(&self.inner.queue).cancel_waiting(lane);
+        let waiting = self.inner.cancel_waiting(lane);
         let running = lock(&self.inner.running).get(lane).is_some_and(|turn| turn.stop.send(Some(StopReason::User)).is_ok());
         let any = running || !waiting.is_empty();
         for event in waiting {
@@ -350,16 +373,7 @@ impl Inner {
         figures::event(event.kind, Outcome::Withdrawn);
         tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
         let reply = self.parts.outlet.open(event);
-        let answer = Answer {
-            text: String::new(),
-            failure: Some(why.to_owned()),
-            notices: Vec::new(),
-            backend: self.parts.choices.backend.clone(),
-            model: None,
-            detail: None,
-            usage: None,
-            took: Duration::ZERO,
-        };
+        let answer = Answer { failure: Some(why.to_owned()), ..event::plain_answer(self.parts.choices.backend.clone()) };
         if let Err(error) = reply.finish(answer).await {
             tracing::warn!(event = event.sequence, lane = %event.lane, %error, "the refusal was not delivered");
         }

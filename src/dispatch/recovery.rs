@@ -14,6 +14,15 @@ use crate::workspace::{Entry, Journal, OFFER_SPAN_MS};
 const DEATHS: u32 = 3;
 const LABEL: &str = "Try again";
 
+/// What a press of an offer's button brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// The event is done again.
+    Started,
+    /// A lost reply, or several, are delivered.
+    Delivered,
+}
+
 /// Why an event is not done again, in words for the person who wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgainRefusal {
@@ -29,6 +38,21 @@ pub enum AgainRefusal {
     /// It could not be written down.
     #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
     NotSaved,
+    /// A lost reply, and who pressed may not use the bot there.
+    #[error("This is not yours to start: only who may use me in this channel can.")]
+    NotAdmitted,
+    /// Lost replies of others.
+    #[error("This is for the bot's owner and its approvers.")]
+    NotOperator,
+    /// A lost reply that cannot be read by what is there.
+    #[error("No newer parser that can read this is here yet. What the agent said is kept. (not yet)")]
+    NotYet,
+    /// A lost reply that takes long to read.
+    #[error("I am reading it again; if that works, the reply follows.")]
+    Reading,
+    /// A lost reply that was delivered, or is on its way.
+    #[error("This was delivered already.")]
+    Delivered,
 }
 
 impl Dispatcher {
@@ -67,12 +91,15 @@ impl Dispatcher {
         self.pump();
     }
 
-    /// Does an event again that was offered, because a person pressed its button; the first press counts. Returns when that
-    /// is on disk.
+    /// Does an event again that was offered, or delivers lost replies, because a person pressed a button; the first press
+    /// counts. `admitted` says that the person may use the bot where the button is. Returns when that is on disk.
     ///
     /// # Errors
     /// [`AgainRefusal`], in words for that person; nothing was started.
-    pub async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
+    pub async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
+        if let Some(pressed) = self.press_of_lost(id, person, admitted).await {
+            return pressed;
+        }
         let journal = self.inner.parts.journal.as_ref().ok_or(AgainRefusal::Gone)?;
         let (sequence, again) = read_id(id).ok_or(AgainRefusal::Gone)?;
         let entry = journal.entry(sequence).filter(|entry| entry.again == again).ok_or(AgainRefusal::Gone)?;
@@ -104,7 +131,7 @@ impl Dispatcher {
         tracing::info!(event = sequence, lane = %event.lane, ?person, "a person has an event done again");
         lock(&self.inner.queue).restore(event);
         self.pump();
-        Ok(())
+        Ok(Again::Started)
     }
 }
 

@@ -39,7 +39,13 @@ pub trait Outlet: Send + Sync {
     /// # Errors
     /// [`DeliveryError`] when nobody will see it; the outlet has logged the details.
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
-        Err(DeliveryError(format!("there is no place for notices: {}", notice.text)))
+        let _ = notice;
+        Err(DeliveryError("there is no place for notices here".to_owned()))
+    }
+
+    /// The reply that a failure's button offers was delivered: the button goes, if it is still there. Best effort.
+    async fn settle_offer(&self, channel: u64, message: u64) {
+        let _ = (channel, message);
     }
 }
 
@@ -89,8 +95,8 @@ pub struct Notice {
     pub offer: Option<Offer>,
 }
 
-/// A button that brings an event back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A button that brings an event, or a lost reply, back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// Which event: comes back with the press. At most 64 letters, digits and `-`.
     pub id: String,
@@ -161,6 +167,9 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.
     pub took: Duration,
+    /// A button below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Offer>,
 }
 
 impl Answer {

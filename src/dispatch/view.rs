@@ -134,11 +134,14 @@ impl Dispatcher {
             for_owners.push(fault.clone());
         }
         for_owners.extend(inner.parts.workspace.bindings().warnings().await);
+        let agent_version = inner.links.host().agent_version(&name);
+        let drift = backend.as_ref().and_then(|backend| inner.radar.summary(&name, backend.generation(), agent_version.as_deref()));
+        for_owners.extend(drift);
         View {
             label: descriptor.map_or(name.as_str(), |descriptor| descriptor.label()).to_owned(),
             features: descriptor.map(|descriptor| descriptor.features.clone()).unwrap_or_default(),
             generation: backend.as_ref().map(|backend| backend.generation().to_string()),
-            agent_version: inner.links.host().agent_version(&name),
+            agent_version,
             knobs,
             directory: directory.ok(),
             session: inner.parts.workspace.bindings().get(lane, &name).await.session,

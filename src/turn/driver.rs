@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::ending::{Ending, TurnResult};
+use super::ending::{Ending, Seen, TurnResult};
 use super::guard::Guard;
 use super::link::{Report, Request};
 use super::links::{Lease, Links, Wanted};
-use super::{Answerer, Audience, Backend, Blob, GuestFailure, Host, Settled};
+use super::{Answerer, Audience, Backend, Blob, Generation, GuestFailure, Host, Settled};
 use crate::agent::descriptor::Feature;
 use crate::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn, SteerOutcome};
 use crate::event::Lane;
@@ -90,10 +90,16 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
             standing: None,
             cause: None,
             failure: None,
+            blind: false,
             trouble: None,
             over: false,
             spoke: false,
+            said: false,
+            left: false,
+            asked: false,
             backend: backend.descriptor().name.clone(),
+            generation: backend.generation().clone(),
+            agent_version: links.host().agent_version(&backend.descriptor().name),
             started,
             budget: started + links.host().query_timeout,
             heard: Instant::now(),
@@ -154,12 +160,23 @@ struct Driver<'a> {
     standing: Option<Instant>,
     cause: Option<Cause>,
     failure: Option<GuestFailure>,
+    /// The guest failed, and the agent is heard to its end all the same.
+    blind: bool,
     /// What to say when the turn ends without the guest saying so.
     trouble: Option<Failure>,
     over: bool,
     /// The agent has said something.
     spoke: bool,
+    /// An agent of this turn only has said something on its stdout.
+    said: bool,
+    /// The agent has exited, and calls that a success.
+    left: bool,
+    /// People were asked something.
+    asked: bool,
     backend: String,
+    generation: Generation,
+    /// As known at the start.
+    agent_version: Option<String>,
     started: Instant,
     /// When the turn has used its time up.
     budget: Instant,
@@ -190,6 +207,7 @@ impl Driver<'_> {
                 Err(reason) => tracing::debug!(%reason, "dropped a session id of the backend"),
             },
             Some(Report::Ask(ask)) => {
+                self.asked = true;
                 self.standing.get_or_insert_with(Instant::now);
                 self.asks.insert(ask.ask, Instant::now() + self.host.ask_timeout);
                 tracing::debug!(ask = ask.ask, title = ask.title.escape_debug().to_string(), "the agent asks");
@@ -201,6 +219,8 @@ impl Driver<'_> {
                 ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
             }
             Some(Report::Heard) => self.heard = Instant::now(),
+            Some(Report::Said) => self.said = true,
+            Some(Report::Left) => self.left = true,
             Some(Report::TooMuch) => self.stop_for(Cause::Output),
             Some(Report::Ignored) => {
                 if let Some(Leaving::Interrupted(_)) = self.leaving {
@@ -208,6 +228,7 @@ impl Driver<'_> {
                 }
             }
             Some(Report::Trouble(failure)) => self.trouble = Some(failure),
+            Some(Report::Blind) => self.blind = self.cause.is_none(),
             Some(Report::Over(failure)) => {
                 self.failure = self.failure.take().or(failure);
                 self.over = true;
@@ -320,18 +341,23 @@ impl Driver<'_> {
         let took = self.started.elapsed();
         let (transcript, session, done) = self.guard.into_parts();
         let (outcome, text, usage) = done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
-        let stopped = self.cause.map(|cause| match cause {
+        // What came of an agent whose guest had failed before is explained by that, but for a person's wish.
+        let cause = self.cause.filter(|cause| !self.blind || matches!(cause, Cause::Asked(_)));
+        let stopped = cause.map(|cause| match cause {
             Cause::Asked(reason) => reason.into(),
             Cause::TimedOut => Ending::TimedOut,
             Cause::Silent => Ending::Silent,
             Cause::Output => Ending::Limit("too much output".to_owned()),
             Cause::Rounds => Ending::Limit(format!("more than {} tool uses", self.host.max_turns)),
         });
-        let ending = Ending::of(outcome, self.failure, stopped, self.trouble);
         let text = text.unwrap_or_else(|| transcript.text());
+        let usage = usage.or(transcript.usage());
+        let seen = Seen { transcript: &transcript, text: &text, asked: self.asked, usage, said: self.said, left: self.left };
+        let ending = Ending::of(outcome, self.failure, stopped, self.trouble).unless_unread(&seen);
         self.lease.ending = ending.to_string();
-        let link = self.lease.link.id.to_string();
-        TurnResult { link, ending, text, session, usage: usage.or(transcript.usage()), transcript, took }
+        let (link, recording) = (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf());
+        let (heard, generation, agent_version) = (self.lease.link.heard(), self.generation, self.agent_version);
+        TurnResult { link, recording, generation, agent_version, heard, ending, text, session, usage, transcript, took }
     }
 }
 

@@ -1,11 +1,19 @@
-//! How a turn ended, as the host sees it.
+//! How a turn ended, as the host sees it. Pure. Pinned by the tests below.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{GuestFailure, StopReason};
+use super::{Generation, GuestFailure, StopReason};
 use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
 use crate::fold::Transcript;
+use crate::plain::clean_text;
+
+/// Tokens of output that are not thinking, from which on there was an answer: an empty one costs a few.
+const SPENT: u32 = 32;
+/// Unknown things named in a failure, and characters of each.
+const NAMED: usize = 5;
+const BRIEF: usize = 80;
 
 /// How a turn ended. Exactly one a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +61,50 @@ impl Ending {
         }
     }
 
+    /// What remains of it when it is seen what people got to see: an agent that had something to say, of which nothing could be
+    /// read, has not answered. `docs/drift.md` says it in words.
+    ///
+    /// Whatever people saw (text, a tool, a notice, a plan, a question) is an answer: many agents say nothing after a tool. So is
+    /// nothing at all from an agent that says it is done and gives no sign of having said more.
+    #[must_use]
+    pub fn unless_unread(self, seen: &Seen<'_>) -> Self {
+        let unknown = seen.transcript.unrecognised();
+        let unread = match &self {
+            _ if seen.is_anything() => false,
+            Self::Completed => !unknown.is_empty() || seen.spent() >= SPENT,
+            // With an exit code of 0 it did not crash, whatever its backend makes of that.
+            Self::Agent(failure) if failure.kind == FailureKind::Protocol || (failure.kind == FailureKind::Crashed && seen.left) => {
+                !unknown.is_empty() || seen.said
+            }
+            _ => false,
+        };
+        if !unread {
+            return self;
+        }
+        if unknown.is_empty() {
+            return Self::Unread(match self {
+                Self::Agent(failure) => failure.message,
+                _ => format!("{} tokens of output and no text", seen.spent()),
+            });
+        }
+        let brief = |what: &String| clean_text(what).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(BRIEF).collect();
+        let mut named: Vec<String> = unknown.keys().take(NAMED).map(brief).collect();
+        if unknown.len() > NAMED {
+            named.push(format!("{} more", unknown.len() - NAMED));
+        }
+        Self::Unread(named.join(", "))
+    }
+
+    /// Whether the answer could not be read, so that a newer backend may find it in the recording.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Self::Unread(_) | Self::Backend(_) => true,
+            Self::Agent(failure) => failure.kind == FailureKind::Protocol,
+            _ => false,
+        }
+    }
+
     /// One word for logs and metrics.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -92,11 +144,53 @@ impl fmt::Display for Ending {
     }
 }
 
+/// What there was to see of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The turn as told.
+    pub transcript: &'a Transcript,
+    /// The answer.
+    pub text: &'a str,
+    /// People were asked something.
+    pub asked: bool,
+    /// What it cost.
+    pub usage: Option<Usage>,
+    /// An agent that ran for this turn only said something on its stdout.
+    pub said: bool,
+    /// It has exited, and calls that a success.
+    pub left: bool,
+}
+
+impl Seen<'_> {
+    fn is_anything(&self) -> bool {
+        let Self { transcript, text, asked, .. } = self;
+        *asked
+            || !text.trim().is_empty()
+            || !transcript.text().is_empty()
+            || !transcript.tools().is_empty()
+            || !transcript.notices().is_empty()
+            || !transcript.plan().is_empty()
+    }
+
+    /// Tokens of output that nothing visible explains.
+    fn spent(&self) -> u32 {
+        if self.transcript.thinking().is_empty() { self.usage.map_or(0, |usage| usage.output.saturating_sub(usage.reasoning)) } else { 0 }
+    }
+}
+
 /// What a turn came to.
 #[derive(Clone, Debug)]
 pub struct TurnResult {
     /// Id of the link it ran on: the name of its recording.
     pub link: String,
+    /// Where that is written.
+    pub recording: PathBuf,
+    /// The generation it ran on.
+    pub generation: Generation,
+    /// What was known of the agent's version at its start.
+    pub agent_version: Option<String>,
+    /// Whether the agent said anything in it, understood or not.
+    pub heard: bool,
     /// How it ended.
     pub ending: Ending,
     /// The agent's answer, or what there was of it.
@@ -134,5 +228,109 @@ mod tests {
             assert_eq!(Ending::of(outcome, guest, stopped, Some(failure("died"))), expected);
         }
         assert!(matches!(Ending::of(None, None, None, None), Ending::Agent(failure) if failure.kind == FailureKind::Protocol));
+    }
+
+    /// What there was to see, in words: what stands in the list happened.
+    fn seen(what: &[&str]) -> (Transcript, Option<Usage>, [bool; 3]) {
+        use crate::agent::{EventKind, PlanEntry, PlanStatus, Text, ToolStart, Unrecognised};
+        let mut transcript = Transcript::default();
+        let (mut usage, mut asked, mut said, mut left) = (None, false, false, false);
+        let spent = |output, reasoning| {
+            Some(Usage { input: 9, output, cached: 0, reasoning, cost_usd: None, context_used: None, context_size: None })
+        };
+        let text = |text: &str| Text { part: 0, text: text.to_owned(), replace: false };
+        for what in what {
+            match *what {
+                "text" => transcript.apply(&EventKind::Text(text("Hello"))),
+                "blank" => transcript.apply(&EventKind::Text(text(" \n"))),
+                "thinking" => transcript.apply(&EventKind::Thinking(text("Hm"))),
+                "notice" => transcript.apply(&EventKind::Notice("The model was changed.".to_owned())),
+                "plan" => transcript.apply(&EventKind::Plan(vec![PlanEntry { text: "do it".to_owned(), status: PlanStatus::Done }])),
+                "tool" => transcript.apply(&EventKind::ToolStart(ToolStart {
+                    id: "t".to_owned(),
+                    parent: None,
+                    kind: "bash".to_owned(),
+                    native_name: "Bash".to_owned(),
+                    title: String::new(),
+                    target: None,
+                    input: "{}".to_owned(),
+                })),
+                "unknown" => {
+                    let unknown = Unrecognised { what: "line type \"foo\"".to_owned(), path: None, sample: String::new() };
+                    transcript.apply(&EventKind::Unrecognised(unknown));
+                }
+                "few" => usage = spent(4, 0),
+                "many" => usage = spent(400, 0),
+                "thought" => usage = spent(400, 390),
+                "asked" => asked = true,
+                "said" => said = true,
+                "left" => left = true,
+                other => panic!("{other}?"),
+            }
+        }
+        (transcript, usage, [asked, said, left])
+    }
+
+    fn read_as(ending: Ending, what: &[&str]) -> Ending {
+        let (transcript, usage, [asked, said, left]) = seen(what);
+        let text = transcript.text();
+        ending.unless_unread(&Seen { transcript: &transcript, text: &text, asked, usage, said, left })
+    }
+
+    #[test]
+    fn output_without_anything_readable_is_a_failure_of_its_own() {
+        let unknown = || Ending::Unread("line type \"foo\"".to_owned());
+        let protocol = || Ending::Agent(Failure { kind: FailureKind::Protocol, ..failure("no result") });
+        let crashed = || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
+        let cases: [(Ending, &[&str], Ending); 27] = [
+            // It says that it is done.
+            (Ending::Completed, &["said", "unknown"], unknown()),
+            (Ending::Completed, &["said", "unknown", "blank"], unknown()),
+            (Ending::Completed, &["said", "unknown", "thinking"], unknown()),
+            (Ending::Completed, &["said", "unknown", "few"], unknown()),
+            (Ending::Completed, &["said", "many"], Ending::Unread("400 tokens of output and no text".to_owned())),
+            // It ended without saying so.
+            (protocol(), &["said", "unknown"], unknown()),
+            (protocol(), &["unknown"], unknown()),
+            (protocol(), &["said"], Ending::Unread("no result".to_owned())),
+            (protocol(), &[], protocol()),
+            (crashed(), &["said", "left"], Ending::Unread("no result".to_owned())),
+            (crashed(), &["unknown", "left"], unknown()),
+            (crashed(), &["said", "unknown"], crashed()),
+            (crashed(), &["left"], crashed()),
+            (crashed(), &["said", "left", "text"], crashed()),
+            (protocol(), &["said", "text"], protocol()),
+            (protocol(), &["said", "unknown", "tool"], protocol()),
+            // It had nothing to say.
+            (Ending::Completed, &["said"], Ending::Completed),
+            (Ending::Completed, &["said", "few"], Ending::Completed),
+            (Ending::Completed, &["said", "thought"], Ending::Completed),
+            (Ending::Completed, &["said", "many", "thinking"], Ending::Completed),
+            // People saw something.
+            (Ending::Completed, &["said", "unknown", "many", "text"], Ending::Completed),
+            (Ending::Completed, &["said", "unknown", "many", "tool"], Ending::Completed),
+            (Ending::Completed, &["said", "unknown", "notice"], Ending::Completed),
+            (Ending::Completed, &["said", "unknown", "plan"], Ending::Completed),
+            (Ending::Completed, &["said", "unknown", "asked"], Ending::Completed),
+            // Something else explains it.
+            (Ending::TimedOut, &["said", "unknown", "many"], Ending::TimedOut),
+            (Ending::Agent(failure("signed out")), &["said", "unknown"], Ending::Agent(failure("signed out"))),
+        ];
+        for (ending, what, expected) in cases {
+            assert_eq!(read_as(ending.clone(), what), expected, "{ending} with {what:?}");
+        }
+    }
+
+    #[test]
+    fn many_unknown_things_are_named_in_a_line() {
+        let mut transcript = Transcript::default();
+        for n in 0..40 {
+            let unknown = crate::agent::Unrecognised { what: format!("{n:02}\n{}", "x".repeat(500)), path: None, sample: String::new() };
+            transcript.apply(&crate::agent::EventKind::Unrecognised(unknown));
+        }
+        let ending =
+            Ending::Completed.unless_unread(&Seen { transcript: &transcript, text: "", asked: false, usage: None, said: true, left: true });
+        let Ending::Unread(named) = ending else { panic!("{ending}") };
+        assert!(named.len() < 500 && named.ends_with(", 35 more") && !named.contains('\n'), "{named}");
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::link::{Begin, Link, Parts, Query, Report, Request, Told, Unasked};
+use super::link::{Begin, Link, Lookout, Parts, Query, Report, Request, Told, Unasked};
 use super::recording::{FORMAT, Header, Recorder};
 use super::{Backend, Blob, Host, Launcher};
 use crate::agent::descriptor::Sharing;
@@ -31,6 +31,7 @@ struct Inner {
     launcher: Arc<dyn Launcher>,
     recorder: Recorder,
     unasked: mpsc::UnboundedSender<Unasked>,
+    lookout: Lookout,
     kept: Mutex<HashMap<Key, Kept>>,
     tasks: TaskTracker,
     /// Turn keys; unique over all links, which harms nobody.
@@ -78,11 +79,18 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Links {
-    /// Makes one without any links. Turns that agents make by themselves go to `unasked`.
+    /// Makes one without any links. Turns that agents make by themselves go to `unasked`; of what backends do not know, `lookout`
+    /// is told.
     #[must_use]
-    pub fn new(host: Arc<Host>, launcher: Arc<dyn Launcher>, recorder: Recorder, unasked: mpsc::UnboundedSender<Unasked>) -> Self {
+    pub fn new(
+        host: Arc<Host>,
+        launcher: Arc<dyn Launcher>,
+        recorder: Recorder,
+        unasked: mpsc::UnboundedSender<Unasked>,
+        lookout: Lookout,
+    ) -> Self {
         let turns = AtomicU32::new(1);
-        Self(Arc::new(Inner { host, launcher, recorder, unasked, kept: Mutex::default(), tasks: TaskTracker::new(), turns }))
+        Self(Arc::new(Inner { host, launcher, recorder, unasked, lookout, kept: Mutex::default(), tasks: TaskTracker::new(), turns }))
     }
 
     /// How agents are run.
@@ -177,6 +185,7 @@ impl Links {
             host: Arc::clone(&self.0.host),
             launcher: Arc::clone(&self.0.launcher),
             unasked: self.0.unasked.clone(),
+            lookout: Arc::clone(&self.0.lookout),
             id: id.to_owned(),
         };
         let (link, life) = Link::open(parts, self.0.recorder.begin(&header));

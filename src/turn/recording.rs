@@ -9,10 +9,14 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
+pub use super::pruning::prune;
+
+use super::lost;
 use crate::agent::{Action, Input, TimedInput};
 use crate::figures;
 use crate::redact::Redactor;
@@ -128,6 +132,8 @@ struct OutLine<'a> {
 enum Message {
     Line(PathBuf, String),
     Close(PathBuf),
+    /// Keep the first as the second, with everything recorded so far.
+    Keep(PathBuf, PathBuf, oneshot::Sender<std::io::Result<()>>),
     Flush(SyncSender<()>),
 }
 
@@ -160,6 +166,28 @@ impl Recorder {
         // A lost header is counted like any other line.
         recording.line(0.0, header);
         recording
+    }
+
+    /// The folder of all recordings.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Keeps the recording of a turn that was lost beyond the ordinary pruning. Returns where, below the folder of
+    /// recordings, once everything recorded so far is there; what follows comes there too.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
+        let name = Path::new(lost::FOLDER).join(format!("{turn}.jsonl"));
+        let (told, done) = oneshot::channel();
+        let (sender, message) = (self.sender.clone(), Message::Keep(recording.to_owned(), self.folder.join(&name), told));
+        let gone = |_| std::io::Error::other("the recordings thread is gone");
+        // It waits while the disk is slow.
+        tokio::task::spawn_blocking(move || sender.send(message)).await.map_err(std::io::Error::other)?.map_err(|_| gone(()))?;
+        done.await.map_err(|_| gone(()))??;
+        Ok(name)
     }
 
     /// Blocks until everything recorded so far is with the operating system. Not for async workers.
@@ -265,6 +293,12 @@ fn write_all(receiver: &mpsc::Receiver<Message>) {
                 file.write_all(b"\n")
             })(),
             Message::Close(path) => open.remove(&path).map_or(Ok(()), |mut file| file.flush()),
+            Message::Keep(from, to, told) => {
+                let flushed = open.get_mut(&from).map_or(Ok(()), Write::flush);
+                // Whoever asked may be gone.
+                let _ = told.send(flushed.and_then(|()| lost::keep(&from, &to)));
+                Ok(())
+            }
             Message::Flush(done) => {
                 let result = open.values_mut().try_for_each(Write::flush);
                 let _ = done.send(());
@@ -314,49 +348,10 @@ pub(super) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, Entry)>),
     Ok((header, lines.map(numbered).collect::<Result<_, _>>()?))
 }
 
-/// Removes recordings older than `max_age`, then the oldest ones until the rest is within `max_bytes`. Returns how many went.
-///
-/// # Errors
-/// When the folder cannot be listed. A single file that cannot be removed is skipped.
-pub fn prune(folder: &Path, max_age: Duration, max_bytes: u64, now: SystemTime) -> std::io::Result<usize> {
-    let mut files = Vec::new();
-    let days = match fs::read_dir(folder) {
-        Ok(days) => days,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    };
-    for day in days.flatten().filter(|day| day.path().is_dir()) {
-        for file in fs::read_dir(day.path())?.flatten() {
-            if let Ok(meta) = file.metadata()
-                && meta.is_file()
-                && file.path().extension().is_some_and(|extension| extension == "jsonl")
-            {
-                files.push((meta.modified().unwrap_or(now), meta.len(), file.path()));
-            }
-        }
-    }
-    files.sort();
-    let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
-    let mut removed = 0;
-    for (modified, size, path) in files {
-        let old = now.duration_since(modified).is_ok_and(|age| age > max_age);
-        if !old && total <= max_bytes {
-            break;
-        }
-        if fs::remove_file(&path).is_ok() {
-            removed += 1;
-            total -= size;
-            if let Some(day) = path.parent() {
-                // Fails while other recordings of the day remain, as it should.
-                let _ = fs::remove_dir(day);
-            }
-        }
-    }
-    Ok(removed)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
     use crate::agent::{Line, Pipe};
 

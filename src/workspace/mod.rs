@@ -7,8 +7,10 @@
 mod bindings;
 mod boot;
 mod channels;
+mod components;
 mod deliveries;
 mod discord_notes;
+mod drift;
 mod followed;
 mod fresh;
 mod heartbeats;
@@ -18,8 +20,10 @@ mod jobs;
 mod journal;
 mod ledger;
 mod lock;
+mod lost;
 mod memory;
 mod outline;
+mod pins;
 mod profiles;
 mod replace;
 mod schedule_notes;
@@ -32,14 +36,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::Booted;
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
+pub use components::{Components, KEPT, Served};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
+pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
 pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock};
+pub use lost::{LostState, LostTurn, LostTurns};
+pub use pins::{PinFile, Pins};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use schedule_notes::{ScheduleNotes, Through};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
@@ -76,6 +84,8 @@ pub struct Workspace {
     history: History,
     notes: DiscordNotes,
     schedules: ScheduleNotes,
+    drift: DriftNotes,
+    lost: LostTurns,
 }
 
 #[derive(Debug)]
@@ -110,6 +120,8 @@ impl Workspace {
             let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
+            let drift = DriftNotes::open(&state.join("drift.md"))?;
+            let lost = LostTurns::open(&state)?;
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -121,7 +133,7 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules })
+            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, drift, lost })
         })
         .await
     }
@@ -198,15 +210,6 @@ impl Workspace {
     /// [`Held`] by whom, or that the file cannot be locked.
     pub fn lock(&self) -> Result<Lock, Held> {
         Lock::take(&self.inner.folder.join("state/gateway.lock"))
-    }
-
-    /// Which deliveries of webhooks were taken; read once, by the one who takes them.
-    ///
-    /// # Errors
-    /// [`FileError`] when the file cannot be read.
-    pub async fn deliveries(&self) -> Result<Deliveries, FileError> {
-        let path = self.inner.folder.join("state").join("webhooks.md");
-        blocking(move || Deliveries::open(&path, jiff::Timestamp::now().as_millisecond())).await
     }
 
     /// What the operator wrote about channels and projects, read again when it changed.

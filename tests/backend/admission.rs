@@ -47,7 +47,7 @@ async fn what_is_not_a_component_is_named_for_what_it_is() {
     let refused = async |bytes: &[u8]| examine(bytes).await.expect_err("let in");
     assert!(matches!(refused(b"").await, AdmissionError::NotWasm("it is empty")));
     assert!(matches!(refused(b"(component)").await, AdmissionError::NotWasm("it is text")));
-    assert!(matches!(refused(b"\x7fELF\xff").await, AdmissionError::NotWasm("it does not begin like one")));
+    assert!(matches!(refused(b"\x7fEL\xff").await, AdmissionError::NotWasm("it does not begin like one")));
     assert!(matches!(refused(b"\0asm\x01\0\0\0").await, AdmissionError::CoreModule));
     let good = answering("mini", "1");
     assert!(matches!(refused(&good[..good.len() / 2]).await, AdmissionError::Compile(_)));
@@ -238,7 +238,10 @@ async fn compiled_components_are_kept_in_a_private_folder() {
     }
     assert_eq!(std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
     assert!(std::fs::read_dir(&cache).unwrap().next().is_some(), "nothing was kept");
-    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o755)).unwrap();
     Engine::new(&limits(), Some(&cache)).unwrap();
     assert_eq!(std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700, "made private again");
+    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = Engine::new(&limits(), Some(&cache)).expect_err("others may have put code there").to_string();
+    assert!(refused.contains("can be written to by others"), "{refused}");
 }

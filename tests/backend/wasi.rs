@@ -126,3 +126,12 @@ async fn sockets_link_and_trap() {
     let failure = guest.handle(vec![timed(Input::Timer(1))]).await.expect_err("no sockets");
     assert!(matches!(&failure, GuestFailure::Trapped(text) if text.contains("unknown import")), "{failure:?}");
 }
+
+#[tokio::test]
+async fn sockets_of_an_older_wasi_hide_nothing_else_of_it() {
+    let module = r#"(import "wasi:sockets/tcp-create-socket@0.2.0" "create" (func $create))
+        (import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))"#;
+    let imports = "import wasi:sockets/tcp-create-socket@0.2.0; import wasi:random/random@0.2.0;";
+    let (_folder, mut guest) = opened(guest(imports, module, "(drop (call $random))")).await;
+    guest.handle(vec![timed(Input::Timer(1))]).await.expect("random numbers are there");
+}

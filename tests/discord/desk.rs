@@ -10,7 +10,7 @@ use aetheel::agent::descriptor::Choice;
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
 use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Panel, Posted, Seen, StartError, Windows};
 use aetheel::dispatch::{
-    Accepted, AgainRefusal, Answer, AnswerRefusal, Conversations, OpenQuestion, Outlet, Person, Project, QueueView, Reply, Setting,
+    Accepted, Again, AgainRefusal, Answer, AnswerRefusal, Conversations, OpenQuestion, Outlet, Person, Project, QueueView, Reply, Setting,
     Settlement, Traces, Unseen, View,
 };
 use aetheel::event::{Event, Lane, NewEvent};
@@ -137,12 +137,15 @@ impl Intake for Office {
         self.refusal.lock().unwrap().clone().map_or(Ok(self.ahead.load(Ordering::SeqCst) > 0), Err)
     }
 
-    async fn again(&self, id: &str, person: &Person) -> Result<(), AgainRefusal> {
+    async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
         if let Some(refusal) = *self.refused_again.lock().unwrap() {
             return Err(refusal);
         }
+        if !admitted {
+            return Err(AgainRefusal::NotAdmitted);
+        }
         self.again.lock().unwrap().push((id.to_owned(), person.clone()));
-        Ok(())
+        Ok(if id.starts_with("lost-") { Again::Delivered } else { Again::Started })
     }
 
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
@@ -382,6 +385,7 @@ pub fn answer(text: &str) -> Answer {
         detail: None,
         usage: None,
         took: Duration::from_secs(1),
+        offer: None,
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::dispatch::{AgainRefusal, Notice, Offer, Outlet, Person, Traces};
+use aetheel::dispatch::{AgainRefusal, Answer, Notice, Offer, Outlet, Person, Traces};
 
-use super::desk::{Bot, Turn, options};
+use super::desk::{Bot, Turn, answer, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
 
 fn notice() -> Notice {
@@ -45,6 +45,36 @@ async fn a_pressed_offer_loses_its_button_and_says_who_pressed() {
     let after = local.messages(CHANNEL).remove(0);
     assert_eq!(after.content, "I was interrupted. (interrupted)\n-# 🔁 Started again by ann.");
     assert_eq!(local.buttons(message.id), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that_worked() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let offer = Some(Offer { id: "lost-ab12cd34".to_owned(), label: "Try again with a newer parser".to_owned() });
+    let failure = Some("The agent said something that cannot be. (protocol, ab12cd34)".to_owned());
+    // To a message, and to a command, whose own message is the answer.
+    local.mention(CHANNEL, ANN, "go");
+    let asked = bot.event(&local, "go").await;
+    local.slash(CHANNEL, ANN, "ask", Some("do"));
+    let commanded = bot.event(&local, "do").await;
+    for (at, event) in [asked, commanded].into_iter().enumerate() {
+        let failed = Answer { failure: failure.clone(), offer: offer.clone(), ..answer("Half an") };
+        Turn::of(&bot, &event).finish(failed).await.expect("delivered");
+        let message = button(&local).await;
+        assert_eq!(message.content, "Half an\n⚠️ The agent said something that cannot be. (protocol, ab12cd34)");
+        assert_eq!(local.buttons(message.id), ["Try again with a newer parser"]);
+        *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::NotYet);
+        assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser")).await, 4);
+        told(&local, &AgainRefusal::NotYet.to_string()).await;
+        assert_eq!(local.buttons(message.id).len(), 1, "a newer one may come");
+        *bot.office.refused_again.lock().unwrap() = None;
+        assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser")).await, 7);
+        assert_eq!(bot.office.again.lock().unwrap()[at].0, "lost-ab12cd34");
+        let after = local.messages(CHANNEL).into_iter().find(|found| found.id == message.id).unwrap();
+        assert!(after.content.ends_with("\n-# 📬 Delivered for bob."), "{}", after.content);
+        assert_eq!(local.buttons(message.id), Vec::<String>::new());
+    }
 }
 
 #[tokio::test]

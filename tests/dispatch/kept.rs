@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aetheel::agent::{EventKind, Exit, ToolStart};
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{AgainRefusal, Dispatcher, Person, Refusal};
+use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Person, Refusal};
 use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
 use tokio::sync::watch;
@@ -188,11 +188,11 @@ fn what_had_used_a_tool_is_offered_and_done_again_once() {
     second.die();
 
     let third = Life::begin(folder.path(), &plain(), quick(), 1);
-    let press = |id: &str, person: &Person| third.runtime.block_on(third.dispatcher.again(id, person));
+    let press = |id: &str, person: &Person| third.runtime.block_on(third.dispatcher.again(id, person, true));
     assert_eq!(press(&offer.id, &person(5)), Err(AgainRefusal::NotYours));
     assert_eq!(press(&offer.id, &Person::Terminal), Err(AgainRefusal::NotYours));
     assert_eq!(press("99-0", &ann()), Err(AgainRefusal::Gone));
-    assert_eq!(press(&offer.id, &ann()), Ok(()));
+    assert_eq!(press(&offer.id, &ann()), Ok(Again::Started));
     assert_eq!(press(&offer.id, &ann()), Err(AgainRefusal::Gone), "pressing twice does it once");
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
     assert_eq!(third.prompts(), ["one"], "and nobody was asked once more");
@@ -238,7 +238,7 @@ fn what_ran_at_three_deaths_is_set_aside_and_reported() {
     assert!(notices.iter().all(|notice| notice.text.contains("(set aside)") && notice.offer.is_some()), "{notices:?}");
     fourth.noted(folder.path(), |text| text.contains("`1` aside"));
     assert_eq!(fourth.prompts(), Vec::<String>::new());
-    fourth.runtime.block_on(fourth.dispatcher.again(&notices[0].offer.clone().unwrap().id, &ann())).unwrap();
+    fourth.runtime.block_on(fourth.dispatcher.again(&notices[0].offer.clone().unwrap().id, &ann(), true)).unwrap();
     assert_eq!(fourth.answers(1), [(1, "deadly".to_owned(), None)]);
 }
 

@@ -2,10 +2,12 @@
 
 mod asks;
 mod attachments;
+mod drift;
 mod health;
 mod hooks;
 mod hostile;
 mod kept;
+mod lost;
 mod order;
 mod sessions;
 mod steering;

@@ -144,7 +144,8 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(listening);
     let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
-    let links = Links::new(Arc::new(host(folder.path())), launcher as Arc<dyn Launcher>, recorder, mpsc::unbounded_channel().0);
+    let links =
+        Links::new(Arc::new(host(folder.path())), launcher as Arc<dyn Launcher>, recorder, mpsc::unbounded_channel().0, Arc::new(|_| {}));
     let (_stop, stopped) = watch::channel(None);
     let request = TurnRequest {
         id: "t1".into(),

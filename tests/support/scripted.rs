@@ -58,6 +58,12 @@ impl ScriptedBackend {
         let descriptor = Descriptor::parse(&json).unwrap();
         Self { descriptor, generation: Generation { number: 1, digest: "0".repeat(64) }, understanding }
     }
+
+    /// The same as another load, of other bytes.
+    pub fn of_generation(mut self, number: u32, digest: &str) -> Arc<Self> {
+        self.generation = Generation { number, digest: digest.repeat(64) };
+        Arc::new(self)
+    }
 }
 
 #[async_trait]
@@ -109,6 +115,46 @@ impl Backends for OneBackend {
 
     fn names(&self) -> Vec<String> {
         vec![self.0.descriptor().name.clone()]
+    }
+}
+
+/// A backend that others take the place of, and that goes back to the one before.
+#[derive(Default)]
+pub struct Replaceable {
+    loads: Mutex<Vec<Arc<ScriptedBackend>>>,
+    /// Why nothing is rolled back, and what was to be.
+    pub refusal: Option<&'static str>,
+    pub rolled_back: watch::Sender<Vec<Generation>>,
+}
+
+impl Replaceable {
+    pub fn load(&self, backend: Arc<ScriptedBackend>) {
+        self.loads.lock().unwrap().push(backend);
+    }
+}
+
+#[async_trait]
+impl Backends for Replaceable {
+    fn get(&self, _: &str) -> Option<Arc<dyn Backend>> {
+        self.loads.lock().unwrap().last().map(|backend| backend.clone() as Arc<dyn Backend>)
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["scripted".to_owned()]
+    }
+
+    async fn roll_back(&self, _: &str, from: &Generation) -> Result<Generation, String> {
+        self.rolled_back.send_modify(|all| all.push(from.clone()));
+        if let Some(refusal) = self.refusal {
+            return Err(refusal.to_owned());
+        }
+        let mut loads = self.loads.lock().unwrap();
+        let [.., before, now] = &loads[..] else { return Err("there is nothing before it".to_owned()) };
+        assert_eq!(now.generation, *from, "another one serves");
+        let generation = Generation { number: from.number + 1, digest: before.generation.digest.clone() };
+        let (descriptor, understanding) = (before.descriptor.clone(), before.understanding.clone());
+        loads.push(Arc::new(ScriptedBackend { descriptor, generation: generation.clone(), understanding }));
+        Ok(generation)
     }
 }
 
@@ -425,6 +471,7 @@ pub async fn parts(
         journal: None,
         recorder: Recorder::new(folder.join("recordings"), Redactor::default()),
         redactor: Redactor::default(),
+        rollback: true,
     }
 }
 

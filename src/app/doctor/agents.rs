@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::report::Report;
 use crate::app::foundation::Foundation;
+use crate::app::listing::Row;
 use crate::config::Config;
 
 /// Compiling every component anew takes this long on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Loads every component as the gateway would, self-test included, and looks at every agent.
-pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<String, String>) {
+/// Loads every component as the gateway would, self-test included, and looks at every agent. Returns the backends there are.
+pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<String, String>) -> Vec<Row> {
     let looked = async {
         let foundation = Foundation::lay(config, variables).await?;
         let cgroups = foundation.custody.has_cgroups();
@@ -20,11 +21,13 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
     let (cgroups, listing) = match tokio::time::timeout(PATIENCE, looked).await {
         Ok(Ok(looked)) => looked,
         Ok(Err(faults)) => {
-            return faults.into_iter().for_each(|fault| report.fault("backends", fault, "nothing can run until this is mended"));
+            faults.into_iter().for_each(|fault| report.fault("backends", fault, "nothing can run until this is mended"));
+            return Vec::new();
         }
         Err(_) => {
             let says = format!("not looked at within {} s", PATIENCE.as_secs());
-            return report.fault("backends", says, "an agent's version probe hangs, or the machine is busy; try again");
+            report.fault("backends", says, "an agent's version probe hangs, or the machine is busy; try again");
+            return Vec::new();
         }
     };
     if cgroups {
@@ -33,13 +36,25 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
         let hint = "give the gateway a cgroup it may divide: Delegate=cpu memory pids of its unit";
         report.warning("cgroups", "not delegated: processes of agents are found by descent", hint);
     }
+    report.ok(
+        "trust",
+        match listing.trust {
+            "any" => "any component may serve (BACKEND_TRUST)".to_owned(),
+            level => format!("only {level} components serve (BACKEND_TRUST)"),
+        },
+    );
     for refused in listing.refused {
         report.warning("component", refused, "replace or remove the file");
     }
     let mut unused = Vec::new();
-    for row in listing.backends {
+    for row in &listing.backends {
         let about = format!("backend {}", row.name);
-        let component = format!("component {} {} ({}) is sound", row.component, row.version, row.digest.get(..12).unwrap_or(&row.digest));
+        let standing = row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
+        let digest = row.digest.get(..12).unwrap_or(&row.digest);
+        let component = format!("component {} {} ({digest}) is sound{standing}", row.component, row.version);
+        if let Some(choice) = row.choice() {
+            report.ok(about.as_str(), format!("serves from {choice}"));
+        }
         let agent = match (&row.program_path, &row.agent_version) {
             (Some(path), Some(version)) => format!("agent {version} at {}", path.display()),
             (Some(path), None) => format!("agent at {}", path.display()),
@@ -55,8 +70,8 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
             report.ok(about.as_str(), format!("{component}; not in use here: {}", row.reasons.join("; ")));
         }
         // Of agents nobody can use here, nobody wants to know more.
-        for warning in row.warnings.into_iter().filter(|_| row.available) {
-            report.warning(about.as_str(), warning, "docs/backends.md says what each backend can do");
+        for warning in row.warnings.iter().filter(|_| row.available) {
+            report.warning(about.as_str(), warning.as_str(), "docs/backends.md says what each backend can do");
         }
     }
     if !unused.is_empty() {
@@ -70,4 +85,5 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
     for warning in listing.warnings {
         report.warning("backends", warning, "docs/configuration.md has the settings");
     }
+    listing.backends
 }

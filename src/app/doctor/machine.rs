@@ -9,6 +9,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::report::Report;
 use crate::app::vitals::write_there;
+use crate::backend::cache_fault;
 use crate::config::Config;
 
 /// Open files of a busy gateway: connections, pipes and pidfds of agents, watches.
@@ -77,6 +78,12 @@ fn folders(report: &mut Report, config: &Config) {
                 report.fault(name, what, "give the gateway's user the folder: `chown`, or ReadWritePaths= of its unit");
             }
         }
+    }
+    match cache_fault(&config.cache_dir) {
+        Some(fault) => {
+            report.fault("compiled code", fault, "what lies there runs unchecked: it must be a folder of the gateway's user alone")
+        }
+        None => report.ok("compiled code", format!("nobody else can put any in {}", config.cache_dir.display())),
     }
     let backends = &config.backends_dir;
     match fs::read_dir(backends) {
@@ -165,11 +172,14 @@ fn room(report: &mut Report, config: &Config) {
     }
 }
 
-/// Whether a gateway serves the folder now. Looks without locking: a gateway that starts at this moment must get its lock.
-fn neighbour(report: &mut Report, config: &Config) {
+/// The gateway that serves the folder now. Looks without locking: one that starts at this moment must get its lock.
+pub fn gateway_of(config: &Config) -> Option<u32> {
     let lock = fs::metadata(config.config_dir.join("state/gateway.lock")).map(|file| file.ino());
-    let holder = lock.ok().and_then(|inode| holder(&fs::read_to_string("/proc/locks").unwrap_or_default(), inode));
-    match holder {
+    lock.ok().and_then(|inode| holder(&fs::read_to_string("/proc/locks").unwrap_or_default(), inode))
+}
+
+fn neighbour(report: &mut Report, config: &Config) {
+    match gateway_of(config) {
         Some(pid) => report.ok("gateway", format!("process {pid} serves this CONFIG_DIR now")),
         None => report.ok("gateway", "none serves this CONFIG_DIR now"),
     }

@@ -5,12 +5,14 @@
 
 mod agents;
 mod discord;
+mod drift;
 mod machine;
 mod report;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 
+pub use self::machine::gateway_of;
 use self::report::Report;
 use super::{say, settings::Settings};
 use crate::cli::exit;
@@ -43,7 +45,8 @@ pub async fn examine(settings: Settings, wish: Wish) -> u8 {
         }
         None => report.ok("access", "only listed people and roles may use the bot"),
     }
-    agents::examine(&mut report, &config, &variables).await;
+    let backends = agents::examine(&mut report, &config, &variables).await;
+    drift::examine(&mut report, &config, &backends);
     if wish.offline {
         report.ok("discord", "not asked: --offline");
     } else {

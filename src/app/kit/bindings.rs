@@ -3,6 +3,9 @@
 //! C, C++, Zig and Go get their glue from here; the others have tools of their own that read `wit/`. Written files are
 //! replaced, nothing else in the folder is touched.
 
+mod assemblyscript;
+mod typescript;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -34,8 +37,20 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
     let generator = match lang {
         Language::C | Language::Cpp | Language::Zig => wit_bindgen_c::Opts::default().build(),
         Language::Go => wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() }.build(),
-        Language::Rust | Language::Python | Language::Javascript | Language::Typescript | Language::Assemblyscript => {
-            return contract::write(out);
+        Language::Rust | Language::Python => return contract::write(out),
+        Language::Javascript | Language::Typescript => {
+            let (resolve, world) = contract::resolve()?;
+            let mut written = contract::write(out)?;
+            // Last, so that a build sees that it is newer than what it was made of.
+            written.push(contract::file(&out.join(typescript::FILE), typescript::types(&resolve, world).as_bytes())?);
+            return Ok(written);
+        }
+        Language::Assemblyscript => {
+            let (resolve, _) = contract::resolve()?;
+            return assemblyscript::files(&resolve)?
+                .iter()
+                .map(|(name, content)| contract::file(&out.join(name), content.as_bytes()))
+                .collect();
         }
     };
     let files = generate(generator)?;
@@ -80,13 +95,16 @@ const fn next(lang: Language) -> &'static str {
             "next: `componentize-py -d wit -w agent-backend bindings .` for types, `componentize-py -d wit -w agent-backend componentize app -o X.wasm` \
              for the component"
         }
-        Language::Javascript => "next: `componentize-qjs --wit wit -n agent-backend --sync --js backend.js -o X.wasm`",
+        Language::Javascript => {
+            "next: `componentize-qjs --wit wit -n agent-backend --sync --js backend.js -o X.wasm`; contract.d.ts is for the editor"
+        }
         Language::Typescript => {
-            "next: compile to one JavaScript module, then `componentize-qjs --wit wit -n agent-backend --sync --js backend.js -o X.wasm`"
+            "next: export `backend: Backend` (contract.d.ts) from backend.ts, compile with `tsc`, then `componentize-qjs --wit wit -n agent-backend \
+             --sync --js backend.js -o X.wasm`"
         }
         Language::Assemblyscript => {
-            "next: AssemblyScript has no generator for WIT: lay values out by hand as the canonical ABI has it, export \
-             `aetheel:backend/backend@0.1.0#handle` and its three siblings, and hand the module to `aetheel backend componentize`"
+            "next: export `describe`, `handle`, `save` and `load` (see exports.ts) from backend.ts, compile with `asc exports.ts --runtime minimal \
+             --use abort=exports/abort --transform ./rename.mjs`, and hand the module to `aetheel backend componentize`"
         }
     }
 }

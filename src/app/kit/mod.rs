@@ -5,6 +5,7 @@
 
 mod bench;
 mod bindings;
+mod changes;
 mod check;
 mod componentize;
 mod contract;

@@ -1,9 +1,62 @@
-//! `aetheel backend rollback`.
+//! `aetheel backend rollback`. Pinned by `tests/gateway/components.rs`.
 
+use std::io::Write as _;
+
+use crate::app::doctor::gateway_of;
+use crate::app::foundation::Foundation;
 use crate::app::settings::Settings;
+use crate::app::start::Refused;
+use crate::app::{say, tell};
 use crate::cli::exit;
+use crate::config::LogFormat;
+use crate::telemetry;
+use crate::turn::{Backend, Backends as _};
 
 pub(in crate::app) async fn run(settings: Settings, name: String) -> u8 {
-    let _ = (settings, name);
-    exit::SOFTWARE
+    let Settings { config, variables, redactor, .. } = settings;
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
+        say(&format!("error: {fault}"));
+        return exit::CONFIG;
+    }
+    let Foundation { roster, registry, .. } = match Foundation::lay(&config, &variables).await {
+        Ok(foundation) => foundation,
+        Err(faults) => {
+            tell(&Refused { code: exit::CONFIG, faults });
+            return exit::CONFIG;
+        }
+    };
+    // Of several files of a name, the one that serves here is meant.
+    roster.examine(&name).await;
+    let component = roster.component_of(&name);
+    let before = registry.component(&component);
+    let version = |backend: &dyn Backend| format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12]);
+    let was = before.as_ref().map_or("nothing".to_owned(), |before| version(&**before));
+    let done = match roster.get(&name) {
+        Some(backend) => roster.roll_back(&name, backend.generation()).await,
+        // It does not serve, or has no agent of its own.
+        None => registry.put_back(&component, before.as_ref().map(|before| before.generation().digest.as_str())).await,
+    };
+    let said = match (done, registry.component(&component)) {
+        (Ok(_), Some(now)) => {
+            let file = registry.chosen(&component).map(|chosen| chosen.path.display().to_string()).unwrap_or_default();
+            let profile = if component == name { String::new() } else { format!(" (all profiles of acp.md with `{name}`)") };
+            let gateway = match gateway_of(&config) {
+                Some(pid) => format!("the gateway (process {pid}) loads it now"),
+                None => "no gateway runs here: the next start loads it".to_owned(),
+            };
+            format!("backend {component}{profile}: version {} is back in {file}, in place of {was}\n{gateway}\n", version(&*now))
+        }
+        (Ok(_), None) => String::new(),
+        (Err(fault), now) => {
+            // Nothing of the name at all: it could not be tried.
+            let unknown =
+                now.is_none() && roster.get(&name).is_none() && !config.config_dir.join("state/components").join(&component).is_dir();
+            let fault = if unknown { format!("there is no backend `{name}`; there are {}", roster.names().join(", ")) } else { fault };
+            say(&format!("error: {}", redactor.clean(fault)));
+            return if unknown { exit::USAGE } else { exit::FAILED };
+        }
+    };
+    // A closed stdout has nobody to tell; the exit code still does.
+    let _ = std::io::stdout().write_all(redactor.clean(said).as_bytes());
+    exit::OK
 }

@@ -21,7 +21,7 @@ pub(super) use press::Press;
 
 use self::press::Choice;
 use super::api::Api;
-use super::intake::{Intake, OpenQuestions, Posted};
+use super::intake::{Asker, Gate, Intake, OpenQuestions, Posted};
 use super::mention::one_line;
 use super::rest::Patience;
 use super::{Identity, notices};
@@ -192,6 +192,7 @@ pub(super) struct Presses {
     pub(super) identity: Arc<Identity>,
     pub(super) asks: Arc<Asks>,
     pub(super) intake: Arc<dyn Intake>,
+    pub(super) gate: Arc<dyn Gate>,
 }
 
 impl Presses {
@@ -275,15 +276,30 @@ impl Presses {
         }
     }
 
-    /// Does an event again, and takes the button away.
+    /// Does an event again, or delivers what was lost, and takes the button away.
     async fn again(&self, id: &str, press: &Press) -> Reaction {
         let person = self.person(press);
         let content = press.content.as_deref().unwrap_or_default();
-        match self.intake.again(id, &person).await {
-            Ok(()) => Reaction::Show(notices::taken_up(content, &person), json!([])),
-            Err(AgainRefusal::Gone) => Reaction::Close(content.to_owned(), AgainRefusal::Gone.to_string()),
+        match self.intake.again(id, &person, self.admits(press)).await {
+            Ok(what) => Reaction::Show(notices::taken_up(content, &person, what), json!([])),
+            Err(refusal @ (AgainRefusal::Gone | AgainRefusal::Delivered)) => Reaction::Close(content.to_owned(), refusal.to_string()),
             Err(refusal) => Reaction::Tell(refusal.to_string()),
         }
+    }
+
+    /// Whether who pressed may use the bot there.
+    fn admits(&self, press: &Press) -> bool {
+        press.channel.is_some_and(|channel| {
+            let asker = Asker {
+                user: press.user.id,
+                roles: press.roles.clone(),
+                channel,
+                parent: press.parent,
+                guild: press.guild,
+                owner: self.identity.owners.contains(&press.user.id),
+            };
+            self.gate.admit(&asker).is_ok()
+        })
     }
 
     fn person(&self, press: &Press) -> Person {

@@ -1,8 +1,9 @@
 //! A button, menu or window that somebody used: what Discord sends, and which choice it is.
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::discord::wire::{User, id_in, interacting};
+use crate::discord::wire::{Channel, User, id_in, interacting};
 
 /// What can be chosen about a question. Everything else about it lives in the program, so that a button says little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,9 @@ pub(in crate::discord) struct Press {
     pub(super) interaction: u64,
     pub(super) token: String,
     pub(super) guild: Option<u64>,
+    /// Channel or thread, and the channel of the thread.
+    pub(super) channel: Option<u64>,
+    pub(super) parent: Option<u64>,
     pub(super) user: User,
     pub(super) roles: Vec<u64>,
     pub(super) nick: Option<String>,
@@ -84,6 +88,8 @@ impl Press {
             interaction: id_in(&value["id"])?,
             token: value["token"].as_str()?.to_owned(),
             guild: id_in(&value["guild_id"]),
+            channel: id_in(&value["channel_id"]).or_else(|| id_in(&value["channel"]["id"])),
+            parent: Channel::deserialize(&value["channel"]).ok().and_then(|channel| channel.thread_parent()),
             user,
             roles: member.roles,
             nick: member.nick,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::task::Task;
-use super::{Report, Unasked};
-use crate::agent::{Action, Answer, Command, Decision, Input, Stop, TurnDone, TurnRef};
+use super::{Report, Sighting, Unasked};
+use crate::agent::{Action, Answer, Command, Decision, EventKind, Input, Stop, TurnDone, TurnRef, Unrecognised};
 use crate::fold::Transcript;
 use crate::turn::recording::What;
 use crate::turn::{GuestFailure, ProcessCommand};
@@ -47,7 +47,7 @@ impl Task {
         }
     }
 
-    /// The link is at its end: no guest, no process.
+    /// The link is at its end: no guest, and no process but a one-shot agent that is heard to its end.
     pub(super) fn fail(&mut self, failure: GuestFailure) {
         let kind = failure.kind();
         let turns: Vec<&str> = self.turns.values().map(|open| open.id.as_str()).collect();
@@ -55,8 +55,12 @@ impl Task {
         self.recording.host(What::Host(failure.to_string()));
         self.guest = None;
         self.failure = Some(failure);
-        // Dropping the processes kills everything of the run.
-        self.processes.clear();
+        if self.can_drain() {
+            self.drain();
+        } else {
+            // Dropping the processes kills everything of the run.
+            self.processes.clear();
+        }
     }
 
     async fn apply(&mut self, action: Action) {
@@ -93,7 +97,12 @@ impl Task {
                     None => self.dropped("session-ready", "its session has no open turn"),
                 },
             },
-            Action::Event(event) => self.report(TurnRef { session: event.session, turn: event.turn }, "event", Report::Event(event.kind)),
+            Action::Event(event) => {
+                if let EventKind::Unrecognised(unknown) = &event.kind {
+                    self.sighted(unknown);
+                }
+                self.report(TurnRef { session: event.session, turn: event.turn }, "event", Report::Event(event.kind));
+            }
             Action::Ask(ask) => {
                 let turn = TurnRef { session: ask.session, turn: ask.turn };
                 if self.turns.contains_key(&turn.turn) && self.asks.insert(ask.ask, turn.turn).is_none() {
@@ -134,6 +143,12 @@ impl Task {
             Action::TurnBegun(_) => self.dropped("turn-begun", "its session or its key is not one for it"),
             Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
         }
+    }
+
+    /// Tells at once of what the backend does not know.
+    fn sighted(&self, unknown: &Unrecognised) {
+        let (generation, agent_version) = (self.parts.backend.generation(), self.agent_version.as_deref());
+        (self.parts.lookout)(&Sighting { backend: self.name(), generation, agent_version, link: &self.parts.id, unknown });
     }
 
     /// Tells a turn something.

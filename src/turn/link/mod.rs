@@ -6,6 +6,7 @@
 
 mod actions;
 mod closing;
+mod draining;
 mod files;
 mod http;
 mod mark;
@@ -14,6 +15,7 @@ mod renewal;
 mod sse;
 mod task;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
@@ -24,7 +26,7 @@ use super::recording::Recording;
 use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher};
 use crate::agent::{
     Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone,
-    TurnRef, Usage,
+    TurnRef, Unrecognised, Usage,
 };
 use crate::event::Lane;
 
@@ -103,6 +105,24 @@ pub struct Unasked {
     pub usage: Option<Usage>,
 }
 
+/// Something an agent said that its backend does not know, at the moment the backend says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting<'a> {
+    /// Its backend.
+    pub backend: &'a str,
+    /// Which load of it.
+    pub generation: &'a Generation,
+    /// The agent's version when the last turn of the link began, where it is known.
+    pub agent_version: Option<&'a str>,
+    /// The link: the name of its recording.
+    pub link: &'a str,
+    /// In the backend's words.
+    pub unknown: &'a Unrecognised,
+}
+
+/// Who is told of every sighting, while the turn runs; must return at once.
+pub type Lookout = Arc<dyn Fn(&Sighting<'_>) + Send + Sync>;
+
 /// What a turn is told by its link.
 #[derive(Debug)]
 pub(super) enum Report {
@@ -113,10 +133,16 @@ pub(super) enum Report {
     Done(TurnDone),
     /// The agent said something, whatever it was.
     Heard,
+    /// An agent that runs for one turn said something on its stdout.
+    Said,
+    /// The agent has exited, and calls that a success.
+    Left,
     /// The agent said too much.
     TooMuch,
     /// The guest did nothing about an interrupt.
     Ignored,
+    /// The guest failed; its agent is heard to its end.
+    Blind,
     /// What happened to the agent, for a turn that ends without an outcome.
     Trouble(Failure),
     /// The link was about to close: the turn never began.
@@ -130,6 +156,8 @@ pub(super) enum Report {
 pub(super) struct Link {
     /// Names it in logs and its recording.
     pub(super) id: Arc<str>,
+    /// Where its recording is written.
+    pub(super) recording: Arc<Path>,
     requests: mpsc::UnboundedSender<Request>,
     state: Arc<State>,
 }
@@ -137,6 +165,8 @@ pub(super) struct Link {
 struct State {
     /// Takes no turns any more.
     closing: AtomicBool,
+    /// The agent said something since there was no turn.
+    heard: AtomicBool,
     turns: AtomicU32,
     /// Milliseconds after `opened` when the last turn ended.
     idle_since_ms: AtomicU32,
@@ -151,6 +181,7 @@ pub(super) struct Parts {
     pub(super) launcher: Arc<dyn Launcher>,
     /// Where turns go that nobody asked for.
     pub(super) unasked: mpsc::UnboundedSender<Unasked>,
+    pub(super) lookout: Lookout,
     /// Names it in logs, and its processes.
     pub(super) id: String,
 }
@@ -161,12 +192,13 @@ impl Link {
         let (requests, asked) = mpsc::unbounded_channel();
         let state = Arc::new(State {
             closing: AtomicBool::new(false),
+            heard: AtomicBool::new(false),
             turns: AtomicU32::new(0),
             idle_since_ms: AtomicU32::new(0),
             opened: Instant::now(),
             generation: std::sync::Mutex::new(parts.backend.generation().clone()),
         });
-        let link = Self { id: parts.id.as_str().into(), requests, state: Arc::clone(&state) };
+        let link = Self { id: parts.id.as_str().into(), recording: recording.path().into(), requests, state: Arc::clone(&state) };
         (link, task::live(parts, recording, asked, state))
     }
 
@@ -183,6 +215,11 @@ impl Link {
     /// Returns once nothing of it is left.
     pub(super) async fn gone(&self) {
         self.requests.closed().await;
+    }
+
+    /// Whether the agent said anything since the first of the turns began that are open now.
+    pub(super) fn heard(&self) -> bool {
+        self.state.heard.load(Ordering::Acquire)
     }
 
     /// Open turns.

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 
 use super::Report;
 use super::task::{Happening, Task};
-use crate::agent::{BasicAuth, Exit, Exited, Failure, FailureKind, Input, Line, Safety, Spawn, SpawnFailed, Spawned, TimedInput, Value};
+use crate::agent::{
+    BasicAuth, Exit, Exited, Failure, FailureKind, Input, Line, Pipe, Safety, Spawn, SpawnFailed, Spawned, TimedInput, Value,
+};
 use crate::figures;
 use crate::plain::with_causes;
 use crate::turn::recording::What;
-use crate::turn::{Launch, LaunchError, Process, ProcessCommand, ProcessEvent, plan};
+use crate::turn::{Launch, LaunchError, OutputLine, Process, ProcessCommand, ProcessEvent, plan};
 
 /// Processes a link may start between two turns' beginnings.
 const SPAWNS: u32 = 8;
@@ -125,6 +127,10 @@ impl Task {
                 ProcessEvent::Lines(lines) => {
                     let at_ms = self.recording.now();
                     figures::lines_truncated(self.name(), lines.iter().filter(|line| line.truncated).count() as u64);
+                    let said = |line: &OutputLine| line.pipe == Pipe::Stdout && !line.text.trim().is_empty();
+                    if self.one_shot && lines.iter().any(said) {
+                        self.tell_turns(|| Report::Said);
+                    }
                     heard += lines.iter().map(|line| line.text.len() as u64 + 1).sum::<u64>();
                     self.inputs.extend(lines.into_iter().map(|line| TimedInput {
                         at_ms,
@@ -156,6 +162,9 @@ impl Task {
         }
         let failure = Failure { kind: FailureKind::Crashed, message: last_words(&stderr_tail, how), retry_after_ms: None };
         self.tell_turns(|| Report::Trouble(failure.clone()));
+        if how == Exit::Code(0) {
+            self.tell_turns(|| Report::Left);
+        }
         self.input(Input::Exited(Exited { proc, how, stderr_tail }));
     }
 

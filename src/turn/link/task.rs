@@ -66,6 +66,8 @@ pub(super) struct Task {
     pub(super) idle_until: Option<Instant>,
     /// A turn must end: without a process, nothing is waited for.
     pub(super) interrupted: bool,
+    /// The agent's version when the last turn began.
+    pub(super) agent_version: Option<String>,
     /// What its lines of the log are marked with.
     pub(super) span: Span,
 }
@@ -136,6 +138,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         doomed: None,
         idle_until: None,
         interrupted: false,
+        agent_version: None,
         span: Span::none(),
     };
     task.mark();
@@ -164,8 +167,11 @@ impl Task {
 
     /// Does one thing after waiting for it; false when nothing can happen any more.
     async fn step(&mut self, reachable: &mut bool, asked: &mut mpsc::UnboundedReceiver<Request>, came: &mut mpsc::Receiver<Input>) -> bool {
-        if !self.inputs.is_empty() && self.guest.is_some() {
-            self.tell().await;
+        if !self.inputs.is_empty() {
+            match self.guest {
+                Some(_) => self.tell().await,
+                None => self.write_down(),
+            }
             return true;
         }
         if self.is_over() {
@@ -206,7 +212,7 @@ impl Task {
     /// Whether nothing can happen here any more.
     fn is_over(&self) -> bool {
         if self.guest.is_none() {
-            return true;
+            return self.processes.is_empty();
         }
         if !self.processes.is_empty() {
             return false;
@@ -220,6 +226,10 @@ impl Task {
         match request {
             Request::Begin(begin) => self.begin(*begin),
             Request::Interrupt(turn) if self.turns.contains_key(&turn.turn) => {
+                if self.guest.is_none() {
+                    // Nobody is left who could ask it gently.
+                    return self.give_up(turn);
+                }
                 self.interrupted = self.one_shot;
                 self.recording.host(What::Host("interrupting".to_owned()));
                 self.input(Input::Command(Command::Interrupt(turn)));
@@ -274,7 +284,11 @@ impl Task {
             // The bytes themselves are people's, and large.
             self.recording.host(What::Host(format!("blob {}: {} bytes, sha256 {}", blob.key, blob.bytes.len(), blob.digest())));
         }
+        if self.turns.is_empty() {
+            self.state.heard.store(false, std::sync::atomic::Ordering::Release);
+        }
         self.stock.keep(turn.turn, blobs);
+        self.agent_version = self.parts.host.agent_version(self.name());
         self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
         self.turns.insert(turn.turn, Open { turn, id, event, reports, done: false });
         self.state.set_turns(self.turns.len());
@@ -314,6 +328,9 @@ impl Task {
     /// The agent said something.
     pub(super) fn heard(&mut self, bytes: u64) {
         self.output = self.output.saturating_add(bytes);
+        if bytes > 0 {
+            self.state.heard.store(true, std::sync::atomic::Ordering::Release);
+        }
         if self.output > self.parts.host.output_limit {
             self.tell_turns(|| Report::TooMuch);
         }

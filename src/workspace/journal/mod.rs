@@ -106,7 +106,12 @@ impl Journal {
 
     /// Keeps an accepted event. When it cannot be written, [`Journal::forget`] it.
     pub fn accepted(&self, event: &Event) -> Saving {
-        self.write(Record::Accepted(Box::new(event.clone())), true)
+        self.write(Record::Accepted(Box::new(event.clone()), None), true)
+    }
+
+    /// Keeps an event together with what it came to, so that it is only delivered, whatever dies when.
+    pub fn accepted_answered(&self, event: &Event, answer: String) -> Saving {
+        self.write(Record::Accepted(Box::new(event.clone()), Some(answer)), true)
     }
 
     /// Forgets an event that could not be written.

@@ -87,7 +87,7 @@ impl Pages {
             text.push_str(&Record::Mark(*sequence, Mark::Finished(finished.clone())).write());
         }
         for (sequence, entry) in &self.open {
-            text.push_str(&Record::Accepted(Box::new(entry.event.clone())).write());
+            text.push_str(&Record::Accepted(Box::new(entry.event.clone()), None).write());
             let mut marks = vec![Mark::Again; entry.again as usize];
             marks.extend(vec![Mark::Started; entry.started as usize]);
             marks.extend(entry.tool.then_some(Mark::Tool));
@@ -110,7 +110,7 @@ impl Pages {
         let sequence = record.sequence();
         self.last = self.last.max(sequence);
         match record {
-            Record::Accepted(event) => {
+            Record::Accepted(event, answer) => {
                 if self.is_over(sequence) {
                     return;
                 }
@@ -119,7 +119,10 @@ impl Pages {
                 }
                 // Said again, it was changed while it waited.
                 let changed = |entry: &mut Entry| (**event).clone_into(&mut entry.event);
-                self.open.entry(sequence).and_modify(changed).or_insert_with(|| Entry::new((**event).clone()));
+                let entry = self.open.entry(sequence).and_modify(changed).or_insert_with(|| Entry::new((**event).clone()));
+                if answer.is_some() {
+                    entry.answer.clone_from(answer);
+                }
             }
             Record::Mark(_, Mark::Finished(finished)) => {
                 if self.is_over(sequence) {

@@ -14,7 +14,8 @@ use crate::workspace::ledger::{Token, code, tokens};
 /// Something that happened to an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Record {
-    Accepted(Box<Event>),
+    /// With what it came to, where that was known before: then nobody is asked.
+    Accepted(Box<Event>, Option<String>),
     Mark(Sequence, Mark),
 }
 
@@ -65,7 +66,7 @@ impl Finished {
 impl Record {
     pub(super) fn sequence(&self) -> Sequence {
         match self {
-            Self::Accepted(event) => event.sequence,
+            Self::Accepted(event, _) => event.sequence,
             Self::Mark(sequence, _) => *sequence,
         }
     }
@@ -74,9 +75,10 @@ impl Record {
     pub(super) fn write(&self) -> String {
         let number = code(&self.sequence().to_string());
         let mut line = match self {
-            Self::Accepted(event) => {
+            Self::Accepted(event, answer) => {
                 let json = serde_json::to_string(event).expect("an event is plain data");
-                format!("- [ ] {number} in {}: {}", code(&event.lane.to_string()), code(&json))
+                let answered = answer.as_ref().map(|answer| format!(" answered {}", code(answer))).unwrap_or_default();
+                format!("- [ ] {number} in {}{answered}: {}", code(&event.lane.to_string()), code(&json))
             }
             Self::Mark(_, mark) => match mark {
                 Mark::Started => format!("- {number} started"),
@@ -148,7 +150,8 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
             if event.sequence != sequence {
                 return Err(format!("its event is number {}", event.sequence));
             }
-            return Ok(Record::Accepted(Box::new(event)));
+            let answer = if let (true, [_, answer, _]) = (words.contains(&"answered"), codes.as_slice()) { Some(*answer) } else { None };
+            return Ok(Record::Accepted(Box::new(event), answer.map(str::to_owned)));
         }
         (Some(true), ..) => {
             let after = |word: &str| {

@@ -23,7 +23,8 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         (0..i64::MAX).prop_map(|at_ms| Mark::Finished(Finished { at_ms, key: Some("k".to_owned()), message: Some((5, 6)) })),
     ];
     let record = prop_oneof![
-        (1..5_u64, ".{0,30}").prop_map(|(sequence, prompt)| Record::Accepted(Box::new(event(sequence, &prompt)))),
+        (1..5_u64, ".{0,30}", proptest::option::of(".{0,20}"))
+            .prop_map(|(sequence, prompt, answer)| Record::Accepted(Box::new(event(sequence, &prompt)), answer)),
         (1..5_u64, mark).prop_map(|(sequence, mark)| Record::Mark(sequence, mark)),
     ];
     proptest::collection::vec(record, 1..12)
@@ -63,7 +64,7 @@ proptest! {
 
     #[test]
     fn a_changed_letter_is_noticed(at in 0..200_usize, letter in "[a-z]") {
-        let line = Record::Accepted(Box::new(event(7, "hello there"))).write();
+        let line = Record::Accepted(Box::new(event(7, "hello there")), None).write();
         let at = at % (line.len() - 1);
         prop_assume!(line.is_char_boundary(at) && line.is_char_boundary(at + 1) && !line[at..].starts_with(&letter));
         let mut changed = line.clone();
@@ -77,7 +78,7 @@ proptest! {
 
 #[test]
 fn a_line_mended_by_hand_needs_no_check_and_a_spoiled_one_is_named_and_kept() {
-    let line = Record::Accepted(Box::new(event(7, "helo"))).write();
+    let line = Record::Accepted(Box::new(event(7, "helo")), None).write();
     let spoiled = line.replace("helo", "hello");
     let (pages, warnings) = Pages::read(&spoiled);
     assert!(pages.entry(7).is_none() && warnings.len() == 1 && warnings[0].contains("line 1"), "{warnings:?}");

@@ -4,10 +4,14 @@
 //! and contents, `{{name}}` is the backend's name. A new language is two lines here, and one in `tests/kit/templates.rs`, which makes and
 //! builds every project there is.
 
+mod assemblyscript;
 mod c;
 mod cpp;
 mod go;
+mod javascript;
+mod python;
 mod rust;
+mod typescript;
 mod zig;
 
 use crate::cli::{Kind, Language};
@@ -23,6 +27,10 @@ fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
         Language::Cpp => (cpp::ONE_SHOT, cpp::LIVE),
         Language::Zig => (zig::ONE_SHOT, zig::LIVE),
         Language::Go => (go::ONE_SHOT, go::LIVE),
+        Language::Python => (python::ONE_SHOT, python::LIVE),
+        Language::Javascript => (javascript::ONE_SHOT, javascript::LIVE),
+        Language::Typescript => (typescript::ONE_SHOT, typescript::LIVE),
+        Language::Assemblyscript => (assemblyscript::ONE_SHOT, assemblyscript::LIVE),
         _ => return None,
     })
 }

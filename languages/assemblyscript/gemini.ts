@@ -1,0 +1,508 @@
+// Gemini CLI, run once a turn: its command line, the lines `gemini -o stream-json` prints, and why it failed.
+//
+// Made against Gemini CLI 0.61.0. Output it does not know becomes an `unrecognised` event.
+
+import * as c from "./contract";
+import { Json, Kind, quoted } from "./json";
+
+// Without the first it refuses to work in a folder nobody trusted in its own interface; without the second it starts itself
+// again as a child and does not hear signals; without the third it opens a browser to sign in.
+const ENVIRONMENT: c.Variable[] = [
+  new c.Variable("GEMINI_CLI_TRUST_WORKSPACE", new c.ValueText("true")),
+  new c.Variable("GEMINI_CLI_NO_RELAUNCH", new c.ValueText("true")),
+  new c.Variable("NO_BROWSER", new c.ValueText("1")),
+];
+
+/** Stops the expansion of `@path` in text that stands before people's own, which the host has made inert. */
+const STOP = "\u200b";
+
+/** Least pause before Gemini CLI asks the model again, milliseconds, and the letters that must be alike to tell that it did. */
+const RETRY_PAUSE_MS: f64 = 900;
+const ALIKE = 8;
+
+/** Bytes of a sample of output nobody knows, and of a tool's title. */
+const SAMPLE = 2048;
+const TITLE = 160;
+
+/** Beginnings of lines on stderr that say nothing. */
+const NOISE = [
+  "Warning: 256-color support not detected",
+  "YOLO mode is enabled",
+  "Ripgrep is not available",
+  "[STARTUP]",
+  "Security Warning: Skipping system",
+  "at ",
+  "Loaded cached credentials",
+];
+
+/** What to start, or why nothing. */
+export class Plan {
+  given: string[] = [];
+  stdin: string[] = [];
+  environment: c.Variable[] = ENVIRONMENT;
+
+  constructor(public refused: c.Failure | null = null) {}
+}
+
+/** What the turn came to; without a text, the answer is its parts in order. */
+export class Told {
+  constructor(
+    public outcome: c.Outcome,
+    public text: string | null = null,
+    public usage: c.Usage | null = null,
+  ) {}
+}
+
+/** Writes the agent-events of a turn in few words. */
+export class Emit {
+  constructor(
+    public turn: c.TurnRef,
+    public out: c.Action[],
+  ) {}
+
+  event(kind: c.EventKind): void {
+    this.out.push(new c.ActionEvent(new c.Event(this.turn.session, this.turn.turn, kind)));
+  }
+
+  text(part: u32, text: string, replace: bool): void {
+    this.event(new c.EventKindText(new c.Text(part, text, replace)));
+  }
+
+  unrecognised(what: string, path: string | null, output: string): void {
+    this.event(new c.EventKindUnrecognised(new c.Unrecognised(what, path, head(output, SAMPLE))));
+  }
+}
+
+/** Which text belongs to which part of the answer: a part ends where a tool begins. */
+class Answer {
+  /** What was said since the last tool. */
+  tail: string = "";
+  private parts: u32 = 0;
+  private open: bool = false;
+  private first: string = "";
+  private shown: u32[] = [];
+  private atMs: f64 = 0;
+
+  more(text: string, emit: Emit): void {
+    if (text == "") return;
+    if (!this.open) {
+      this.open = true;
+      this.shown.push(this.parts);
+      this.parts += 1;
+    }
+    if (this.tail == "") this.first = text;
+    this.tail += text;
+    emit.text(this.parts - 1, text, false);
+  }
+
+  /** Takes back what was said where, after a pause, the answer begins a second time: Gemini CLI asks the model again when
+   * the connection breaks, and tells the new answer without a word about the old one. */
+  again(atMs: f64, text: string, emit: Emit): void {
+    const pause = atMs - this.atMs;
+    this.atMs = atMs;
+    const alike = text.startsWith(this.first) || this.first.startsWith(text);
+    if (this.tail == "" || pause < RETRY_PAUSE_MS || !alike || min(text.length, this.first.length) < ALIKE) return;
+    for (let at = 0; at < this.shown.length; at++) emit.text(this.shown[at], "", true);
+    this.tool();
+  }
+
+  /** What was said before the use of a tool is no part of the final answer. */
+  tool(): void {
+    this.open = false;
+    this.tail = "";
+    this.shown = [];
+  }
+}
+
+/** Gemini CLI, as it speaks in one turn. */
+export class Gemini {
+  private resumed: string | null = null;
+  /** Id and model of a new session without history: one whose first turn fails at the model is not kept. */
+  private unkept: string | null = null;
+  private model: string | null = null;
+  private answer: Answer = new Answer();
+  private error: string | null = null;
+
+  /** The process for a turn. The prompt goes in on stdin: nothing people wrote is ever an argument. */
+  plan(start: c.StartTurn, emit: Emit): Plan {
+    const prompt = start.parts.map<string>((part) => partText(part)).join("\n\n");
+    if (prompt.trim() == "") return new Plan(failure(c.FailureKind.BadRequest, "the prompt is empty"));
+    if (start.fork) return new Plan(failure(c.FailureKind.Unsupported, "Gemini CLI cannot copy a session"));
+    const plan = new Plan();
+    plan.given = ["-o", "stream-json", "--approval-mode", approval(start.settings)];
+    const nativeId = start.nativeId;
+    this.resumed = nativeId;
+    if (nativeId !== null) {
+      // `latest` and numbers would resume somebody's session.
+      if (!isUuid(nativeId)) return new Plan(failure(c.FailureKind.SessionUnknown, "the session id is not one of Gemini CLI"));
+      plan.given.push("--resume");
+      plan.given.push(nativeId);
+    } else if (isUuid(start.freshId)) {
+      // A first turn that is killed before it says anything can be resumed by a preset id.
+      plan.given.push("--session-id");
+      plan.given.push(start.freshId);
+    }
+    const model = start.settings.model;
+    if (model !== null) {
+      plan.given.push("-m");
+      plan.given.push(model);
+    }
+    const effort = start.settings.effort;
+    if (effort !== null) {
+      const said = `Gemini CLI lets nobody choose its effort: ${quoted(effort)} is ignored`;
+      emit.out.push(new c.ActionDiagnostic(new c.Diagnostic(c.Level.Warn, said)));
+    }
+    // Each run is a new process that knows of no system prompt told before.
+    const system = start.settings.systemPrompt;
+    if (system !== null && system != "") plan.stdin.push(standing(system).replaceAll("@", `@${STOP}`) + "\n\n");
+    plan.stdin.push(prompt);
+    return plan;
+  }
+
+  /** Takes a line of output in; returns what the turn came to once that is told. */
+  line(line: c.Line, emit: Emit): Told | null {
+    const raw = line.text.trim();
+    if (line.pipe == c.Pipe.Stderr) {
+      // The only sign of life while the model's service fails, which takes minutes.
+      if (raw.startsWith("Attempt ") && raw.includes(" failed")) {
+        emit.event(new c.EventKindRetry(failure(kindOf(raw), raw.split(". Retrying")[0])));
+      }
+      return null;
+    }
+    if (raw == "") return null;
+    const message = Json.parse(raw);
+    if (message === null || message.kind != Kind.Object) {
+      emit.unrecognised(line.truncated ? "line longer than the limit" : "line that is not a JSON object", null, raw);
+      return null;
+    }
+    return this.message(message, raw, emit);
+  }
+
+  /** Why a run that exited without a result failed. */
+  failure(stderr: string): c.Failure {
+    const lines = stderr.split("\n");
+    const said: string[] = [];
+    for (let at = 0; at < lines.length; at++) {
+      const line = lines[at].trim();
+      if (line != "" && !isNoise(line)) said.push(line);
+    }
+    const message = said.length > 0 ? said.join("\n") : "the agent ended without a result";
+    let kind = ofMessage(message).kind;
+    if (has(message, "Invalid session identifier|No previous sessions found")) kind = c.FailureKind.SessionUnknown;
+    else if (has(message, "auth method|Auth method")) kind = c.FailureKind.Authentication;
+    else if (has(message, "not running in a trusted directory")) kind = c.FailureKind.Unsupported;
+    else if (has(message, "No input provided")) kind = c.FailureKind.BadRequest;
+    return failure(kind, message);
+  }
+
+  private message(message: Json, raw: string, emit: Emit): Told | null {
+    const type = message.text("type");
+    if (type === null) {
+      emit.unrecognised("line without a type", "type", raw);
+    } else if (type == "init") {
+      this.init(message, raw, emit);
+    } else if (type == "message") {
+      this.said(message, raw, emit);
+    } else if (type == "tool_use") {
+      this.kept(emit);
+      this.tool(message, emit);
+    } else if (type == "tool_result") {
+      const told = or(message.text("status"), "");
+      const status = told == "success" ? c.ToolStatus.Ok : told == "error" ? c.ToolStatus.Failed : c.ToolStatus.Unknown;
+      let output = message.text("output");
+      if (output === null) output = textOf(message.field("error"), "message");
+      emit.event(new c.EventKindToolEnd(new c.ToolEnd(or(message.text("tool_id"), ""), status, output, null, [])));
+    } else if (type == "error") {
+      const said = or(message.text("message"), "");
+      this.error = said;
+      if (or(message.text("severity"), "") == "warning") emit.event(new c.EventKindNotice(said));
+    } else if (type == "result") {
+      return this.result(message, emit);
+    } else {
+      emit.unrecognised(`line type ${quoted(type)}`, "type", raw);
+    }
+    return null;
+  }
+
+  private init(message: Json, raw: string, emit: Emit): void {
+    const id = message.text("session_id");
+    if (id === null) return emit.unrecognised("init line without a session", "session_id", raw);
+    const resumed = this.resumed;
+    if (resumed !== null && resumed != id) {
+      emit.event(new c.EventKindNotice("Gemini CLI began a new session: what was said before is lost to it"));
+    }
+    this.unkept = id;
+    this.model = message.text("model");
+    if (resumed !== null) this.kept(emit);
+  }
+
+  private said(message: Json, raw: string, emit: Emit): void {
+    const role = or(message.text("role"), "");
+    if (role == "user") return; // the prompt
+    if (role != "assistant") return emit.unrecognised(`message of ${quoted(role)}`, "role", raw);
+    this.kept(emit);
+    const content = or(message.text("content"), "");
+    const atMs = milliseconds(or(message.text("timestamp"), ""));
+    if (!isNaN(atMs)) this.answer.again(atMs, content, emit);
+    this.answer.more(content, emit);
+  }
+
+  /** The session has something in it. */
+  private kept(emit: Emit): void {
+    const id = this.unkept;
+    if (id === null) return;
+    this.unkept = null;
+    emit.out.push(new c.ActionSessionReady(new c.SessionReady(emit.turn.session, id, this.model, null)));
+  }
+
+  private tool(message: Json, emit: Emit): void {
+    const name = or(message.text("tool_name"), "");
+    const kind = kindOfTool(name);
+    const field = message.field("parameters");
+    const given = field === null || field.kind == Kind.Null ? new Json(Kind.Object) : field;
+    const target = targetOf(given, kind);
+    const said = kind == "bash" ? given.text("description") : null;
+    const title = or(said === null ? target : said, "");
+    this.answer.tool();
+    const id = or(message.text("tool_id"), "");
+    const shown = oneLine(title);
+    emit.event(
+      new c.EventKindToolStart(new c.ToolStart(id, null, kind, name, shown == "" ? name : shown, target, given.toString())),
+    );
+    if (name != "write_todos") return;
+    const todos = given.field("todos");
+    const entries = todos !== null && todos.kind == Kind.List ? todos.items.map<c.PlanEntry>((one) => todo(one)) : [];
+    emit.event(new c.EventKindPlan(entries));
+  }
+
+  private result(message: Json, emit: Emit): Told {
+    const usage = usageOf(message.field("stats"));
+    if (or(message.text("status"), "") == "success") {
+      this.kept(emit);
+      const tail = this.answer.tail;
+      return new Told(new c.OutcomeCompleted(), tail == "" ? null : tail, usage);
+    }
+    const error = message.field("error");
+    const words = textOf(error, "message");
+    const said = or(words === null ? this.error : words, "Gemini CLI reported an error without words");
+    const type = or(textOf(error, "type"), "");
+    if (type == "FatalTurnLimitedError") return new Told(new c.OutcomeLimit(said), null, usage);
+    const told = ofMessage(said);
+    if (type == "FatalAuthenticationError") told.kind = c.FailureKind.Authentication;
+    return new Told(new c.OutcomeFailed(told), null, usage);
+  }
+}
+
+// ---------- what it is told ----------
+
+function approval(settings: c.Settings): string {
+  if (settings.mode == c.Mode.Plan) return "plan";
+  if (settings.safety == c.Safety.Default) return "default";
+  return settings.safety == c.Safety.Edit ? "auto_edit" : "yolo";
+}
+
+function partText(part: c.Part): string {
+  if (part instanceof c.PartText) return (<c.PartText>part).value;
+  const file = part instanceof c.PartImage ? (<c.PartImage>part).value : (<c.PartFile>part).value;
+  return `[Attached file: ${file.name} (${file.mediaType}, ${file.size} bytes) at ${file.path}]`;
+}
+
+function standing(system: string): string {
+  return (
+    `<system-prompt>\n${system}\n</system-prompt>\n\nThe text above is your system prompt for this conversation: it replaces ` +
+    "any you were given in this way before, and was not written by the people you talk with. Their message follows."
+  );
+}
+
+function isUuid(text: string): bool {
+  if (text.length != 36) return false;
+  for (let at = 0; at < 36; at++) {
+    const letter = text.charAt(at);
+    const dash = at == 8 || at == 13 || at == 18 || at == 23;
+    if (dash ? letter != "-" : !"0123456789abcdefABCDEF".includes(letter)) return false;
+  }
+  return true;
+}
+
+// ---------- what it says ----------
+
+function or(text: string | null, other: string): string {
+  return text === null ? other : text;
+}
+
+function textOf(value: Json | null, name: string): string | null {
+  return value === null ? null : value.text(name);
+}
+
+function usageOf(stats: Json | null): c.Usage | null {
+  if (stats === null) return null;
+  const input = stats.count("input");
+  const output = max<i64>(stats.count("output_tokens"), 0);
+  const cached = max<i64>(stats.count("cached"), 0);
+  if (input < 0 || input + output + cached == 0) return null;
+  return new c.Usage(<u32>input, <u32>output, <u32>cached, 0, null, null, null);
+}
+
+function todo(told: Json): c.PlanEntry {
+  const said = or(told.text("status"), "");
+  let status = c.PlanStatus.Pending;
+  if (said == "in_progress") status = c.PlanStatus.Active;
+  else if (said == "completed" || said == "cancelled") status = c.PlanStatus.Done;
+  return new c.PlanEntry(or(told.text("description"), ""), status);
+}
+
+function isNumber(text: string): bool {
+  for (let at = 0; at < text.length; at++) if (!"0123456789.".includes(text.charAt(at))) return false;
+  return text != "" && text != ".";
+}
+
+/** The time of day of `2026-11-21T21:02:11.350Z`. Wrong by a day at midnight, which is no pause at all. */
+function milliseconds(timestamp: string): f64 {
+  const fields = timestamp.substring(11).replaceAll("Z", "").split(":");
+  if (fields.length != 3) return NaN;
+  for (let at = 0; at < 3; at++) if (!isNumber(fields[at])) return NaN;
+  return ((parseFloat(fields[0]) * 60 + parseFloat(fields[1])) * 60 + parseFloat(fields[2])) * 1000;
+}
+
+function kindOfTool(name: string): string {
+  if (is(name, "run_shell_command|Bash|list_background_processes|read_background_output")) return "bash";
+  if (is(name, "read_file|read_many_files")) return "file_read";
+  if (is(name, "write_file")) return "file_write";
+  if (is(name, "replace")) return "file_edit";
+  if (is(name, "glob|list_directory")) return "file_search";
+  if (is(name, "grep_search|search_file_content")) return "content_search";
+  if (is(name, "google_web_search")) return "web_search";
+  if (is(name, "web_fetch")) return "web_fetch";
+  if (is(name, "invoke_agent")) return "agent_spawn";
+  if (is(name, "write_todos")) return "todo";
+  if (is(name, "ask_user")) return "ask_user";
+  if (is(name, "activate_skill")) return "skill";
+  return name.startsWith("mcp_") || name.includes("___") ? "mcp" : "other";
+}
+
+/** What a use of a tool is about: the first of these fields of its input. */
+function targetOf(given: Json, kind: string): string | null {
+  let fields = "file_path|path|absolute_path";
+  if (kind == "bash") fields = "command";
+  else if (kind == "content_search" || kind == "file_search") fields = "pattern|path|dir_path";
+  else if (kind == "web_search") fields = "query";
+  else if (kind == "web_fetch") fields = "url|prompt";
+  else if (kind == "agent_spawn") fields = "description|agent_name";
+  const names = fields.split("|");
+  for (let at = 0; at < names.length; at++) {
+    const value = given.text(names[at]);
+    if (value !== null) return value;
+  }
+  return null;
+}
+
+/** Bytes of a letter in UTF-8. */
+export function bytes(code: i32): i32 {
+  return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+}
+
+/** The beginning of a text, at most so many bytes of it. */
+function head(text: string, size: i32): string {
+  let used = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.codePointAt(at);
+    used += bytes(code);
+    if (used > size) return text.substring(0, at);
+    if (code >= 0x10000) at++;
+  }
+  return text;
+}
+
+function oneLine(text: string): string {
+  const lines = text
+    .split("\n")
+    .map<string>((line) => line.trim())
+    .filter((line) => line != "");
+  if (lines.length == 0) return "";
+  const short = head(lines[0], TITLE).trimEnd();
+  return lines.length > 1 || short != lines[0] ? `${short} …` : short;
+}
+
+// ---------- why it failed ----------
+
+export function failure(kind: c.FailureKind, message: string): c.Failure {
+  return new c.Failure(kind, message, null);
+}
+
+/** Whether a text has one of the words between the bars. */
+function has(text: string, words: string): bool {
+  const all = words.split("|");
+  for (let at = 0; at < all.length; at++) if (text.includes(all[at])) return true;
+  return false;
+}
+
+/** Whether a text is one of the words between the bars. */
+function is(text: string, words: string): bool {
+  return words.split("|").includes(text);
+}
+
+function isNoise(line: string): bool {
+  for (let at = 0; at < NOISE.length; at++) if (line.startsWith(NOISE[at])) return true;
+  return false;
+}
+
+/** The failure that a message of the model's service tells. */
+function ofMessage(said: string): c.Failure {
+  const message = said.trim();
+  let inner = message;
+  // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+  if (message.startsWith("[API Error: ")) {
+    const end = message.lastIndexOf("]");
+    inner = message.substring(12, end < 0 ? message.length : end);
+  }
+  let kind = kindOf(inner);
+  // For a 429 without a number in its words, the advice is all there is to tell it by.
+  if (kind == c.FailureKind.Other && message.includes("To increase your limits")) kind = c.FailureKind.RateLimited;
+  return failure(kind, words(inner));
+}
+
+/** The words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is. */
+function words(said: string): string {
+  const message = said.trim();
+  const at = message.indexOf("{");
+  const value = Json.parse(at < 0 ? "" : message.substring(at));
+  if (value === null) return message;
+  let told = textOf(value.field("error"), "message");
+  if (told === null) told = value.text("message");
+  return told === null ? message : message.substring(0, at) + told;
+}
+
+function kindOf(message: string): c.FailureKind {
+  const lower = message.toLowerCase();
+  if (has(lower, "context window|context length|context limit|prompt is too long|token count exceeds"))
+    return c.FailureKind.ContextFull;
+  const status = statusOf(message);
+  if (status == 401 || status == 403) return c.FailureKind.Authentication;
+  if (status == 404) return c.FailureKind.ModelNotFound;
+  if (status == 429) return c.FailureKind.RateLimited;
+  if (status >= 500) return c.FailureKind.Overloaded;
+  if (status >= 400) return c.FailureKind.BadRequest;
+  if (has(lower, "unauthorized|not logged in|please sign in|please log in|api key|authentication"))
+    return c.FailureKind.Authentication;
+  if (has(lower, "rate limit|rate_limit|quota|too many requests|usage limit")) return c.FailureKind.RateLimited;
+  if (has(lower, "overloaded|unavailable|internal server error|stream disconnected|fetch failed|connection"))
+    return c.FailureKind.Overloaded;
+  if (has(lower, "model not found|unknown model|model_not_found")) return c.FailureKind.ModelNotFound;
+  return has(lower, "invalid_request_error|bad request") ? c.FailureKind.BadRequest : c.FailureKind.Other;
+}
+
+/** An HTTP status within the first six words, as in `API Error: 429 slow down`; 0: none. */
+function statusOf(message: string): i32 {
+  let from = 0;
+  let words = 0;
+  for (let at = 0; at <= message.length && words < 6; at++) {
+    const code = at < message.length ? message.charCodeAt(at) : 0;
+    const letter = code | 0x20;
+    if ((code >= 0x30 && code <= 0x39) || (letter >= 0x61 && letter <= 0x7a)) continue;
+    if (at > from) words++;
+    const status = at - from == 3 ? <i32>parseFloat(message.substring(from, at)) : 0;
+    if (status >= 400 && status < 600) return status;
+    from = at + 1;
+  }
+  return 0;
+}

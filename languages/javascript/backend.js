@@ -1,0 +1,159 @@
+// The backend as the host sees it: one link, one turn, one process. What is Gemini CLI's own is in `gemini.js`.
+//
+// A mistake of ours becomes the error of `handle`, which names the place: the host ends the turn with it and logs it.
+
+import { descriptor } from "./descriptor.js";
+import { bytes, Emit, failure, Gemini, Refused } from "./gemini.js";
+
+const PROC = 1;
+const LINGER = 1;
+/** Milliseconds an agent may take to exit after its result before the turn ends without it. */
+const LINGER_MS = 2000;
+/** Milliseconds between an interrupt and the end of everything the agent started. */
+const GRACE_MS = 3000;
+
+/** A turn from its start to its end. */
+class Link {
+  lines = 0;
+  agent = new Gemini();
+  turn = null;
+  over = false;
+  interrupted = false;
+  result = null;
+
+  take(input, out) {
+    if (input.tag === "command") this.command(input.val, out);
+    if (this.turn === null || this.over) return;
+    switch (input.tag) {
+      case "line": {
+        if (input.val.proc !== PROC) return;
+        this.lines += 1;
+        const result = this.agent.line(input.val, new Emit(this.turn, out));
+        if (result === null) return;
+        if (this.result === null) out.push({ tag: "set-timer", val: { timer: LINGER, afterMs: LINGER_MS } });
+        this.result = result;
+        return;
+      }
+      case "spawn-failed":
+        return this.end(failed(failure(input.val.notFound ? "not-found" : "other", input.val.message)), out);
+      case "exited":
+        if (input.val.proc === PROC) this.end(this.result ?? withoutText(this.withoutResult(input.val)), out);
+        return;
+      case "timer":
+        if (input.val === LINGER && this.result !== null) this.end(this.result, out);
+    }
+  }
+
+  command(command, out) {
+    const running = this.turn !== null && !this.over;
+    switch (command.tag) {
+      case "start-turn":
+        if (this.turn === null) return this.start(command.val, out);
+        return void out.push(done(command.val, failed(failure("unsupported", "one link serves one turn"))));
+      case "interrupt":
+        if (!running || command.val.turn !== this.turn?.turn) return;
+        this.interrupted = true;
+        return void out.push({ tag: "stop", val: { proc: PROC, signal: "interrupt", graceMs: GRACE_MS } });
+      case "shutdown":
+        if (running) out.push({ tag: "stop", val: { proc: PROC, signal: "terminate", graceMs: GRACE_MS } });
+        return;
+      case "steer":
+        return void out.push({ tag: "steered", val: { message: command.val.message, outcome: "not-now" } });
+      case "query": {
+        const said = failure("unsupported", "this agent runs once a turn and answers no questions beside it");
+        out.push({ tag: "query-answer", val: { query: command.val.query, answer: { tag: "failed", val: said } } });
+      }
+    }
+  }
+
+  start(start, out) {
+    this.turn = { session: start.session, turn: start.turn };
+    try {
+      const plan = this.agent.plan(start, new Emit(this.turn, out));
+      const spawn = {
+        proc: PROC,
+        program: "gemini",
+        arguments: plan.arguments.map((text) => ({ tag: "text", val: text })),
+        environment: plan.environment.map(([name, text]) => ({ name, value: { tag: "text", val: text } })),
+        stdin: plan.stdin.map((text) => ({ tag: "text", val: text })),
+        keepOpen: false,
+        listens: false,
+        basicAuth: null,
+        session: start.session,
+        turn: start.turn,
+      };
+      out.push({ tag: "spawn", val: spawn });
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.end(failed(error.failure), out);
+    }
+  }
+
+  /** How a turn ended whose process exited without a result. */
+  withoutResult({ how, stderrTail }) {
+    if (this.interrupted) return { tag: "interrupted" };
+    const said = summary(stderrTail);
+    const lost = (kind, what) => ({
+      tag: "lost",
+      val: failure(kind, said === "" ? what : `${what}: ${said}`),
+    });
+    const code = how.tag === "code" ? how.val : 0;
+    if (how.tag === "signal") return lost("crashed", `the agent was ended by signal ${how.val}`);
+    // Shells and agents tell a signal they died of as 128 and its number.
+    if (code >= 129 && code <= 159) return lost("crashed", `the agent was ended by signal ${code - 128}`);
+    if (code !== 0) return { tag: "failed", val: this.agent.failure(said) };
+    return lost("protocol", "the agent ended without a result");
+  }
+
+  end(result, out) {
+    this.over = true;
+    // What an interrupted agent calls a failure is what was asked of it.
+    const failed = this.interrupted && result.outcome.tag === "failed";
+    const outcome = failed ? { tag: "interrupted" } : result.outcome;
+    if (this.turn !== null) out.push(done(this.turn, { ...result, outcome }));
+  }
+}
+
+function done(turn, result) {
+  return { tag: "turn-done", val: { session: turn.session, turn: turn.turn, ...result } };
+}
+
+function withoutText(outcome) {
+  return { outcome, text: null, usage: null };
+}
+
+function failed(why) {
+  return withoutText({ tag: "failed", val: why });
+}
+
+/** What the end of stderr says: its last 5 lines with something in them, at most 1 KiB. */
+function summary(tail) {
+  const said = tail
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  const letters = [...said.slice(-5).join("\n")];
+  let from = letters.length;
+  for (let left = 1024 - bytes(letters[from - 1]); from > 0 && left >= 0; left -= bytes(letters[from - 1])) from -= 1;
+  return letters.slice(from).join("");
+}
+
+const link = new Link();
+
+export const backend = {
+  describe: () => descriptor,
+  handle(inputs) {
+    const out = [];
+    try {
+      for (const { input } of inputs) link.take(input, out);
+    } catch (error) {
+      const place = error instanceof Error ? `${error} ${(error.stack ?? "").trim().split("\n")[0]}` : `${error}`;
+      throw `${place}, at line ${link.lines} of the agent's output`;
+    }
+    return out;
+  },
+  save: () => null,
+  load() {
+    throw "a link of one turn does not move";
+  },
+};

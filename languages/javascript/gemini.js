@@ -1,0 +1,500 @@
+// Gemini CLI, run once a turn: its command line, the lines `gemini -o stream-json` prints, and why it failed.
+//
+// Made against Gemini CLI 0.61.0. Output it does not know becomes an `unrecognised` event. Types in comments are those of
+// `aetheel backend bindings --lang javascript`.
+
+// Without the first it refuses to work in a folder nobody trusted in its own interface; without the second it starts itself
+// again as a child and does not hear signals; without the third it opens a browser to sign in.
+const ENVIRONMENT = [
+  ["GEMINI_CLI_TRUST_WORKSPACE", "true"],
+  ["GEMINI_CLI_NO_RELAUNCH", "true"],
+  ["NO_BROWSER", "1"],
+];
+
+/** Stops the expansion of `@path` in text that stands before people's own, which the host has made inert. */
+const STOP = "\u200b";
+
+/** Least pause before Gemini CLI asks the model again, milliseconds, and the letters that must be alike to tell that it did. */
+const RETRY_PAUSE_MS = 900;
+const ALIKE = 8;
+
+/** Bytes of a sample of output nobody knows, and of a tool's title. */
+const SAMPLE = 2048;
+const TITLE = 160;
+
+/** Depth of JSON that is read: a deeper line would be the end of the stack. */
+const DEEPEST = 128;
+
+const KINDS = new Map(
+  Object.entries({
+    bash: ["run_shell_command", "Bash", "list_background_processes", "read_background_output"],
+    file_read: ["read_file", "read_many_files"],
+    file_write: ["write_file"],
+    file_edit: ["replace"],
+    file_search: ["glob", "list_directory"],
+    content_search: ["grep_search", "search_file_content"],
+    web_search: ["google_web_search"],
+    web_fetch: ["web_fetch"],
+    agent_spawn: ["invoke_agent"],
+    todo: ["write_todos"],
+    ask_user: ["ask_user"],
+    skill: ["activate_skill"],
+  }).flatMap(([kind, names]) => names.map((name) => [name, kind])),
+);
+
+/** What a use of a tool is about: the first of these fields of its input. */
+const TARGETS = new Map([
+  ["bash", ["command"]],
+  ["content_search", ["pattern", "path", "dir_path"]],
+  ["file_search", ["pattern", "path", "dir_path"]],
+  ["web_search", ["query"]],
+  ["web_fetch", ["url", "prompt"]],
+  ["agent_spawn", ["description", "agent_name"]],
+]);
+
+/** Beginnings of lines on stderr that say nothing. */
+const NOISE = [
+  "Warning: 256-color support not detected",
+  "YOLO mode is enabled",
+  "Ripgrep is not available",
+  "[STARTUP]",
+  "Security Warning: Skipping system",
+  "at ",
+  "Loaded cached credentials",
+];
+
+/** The turn cannot be started. */
+export class Refused {
+  constructor(failure) {
+    this.failure = failure;
+  }
+}
+
+/** Writes the agent-events of a turn in few words. */
+export class Emit {
+  constructor(turn, out) {
+    this.turn = turn;
+    this.out = out;
+  }
+
+  event(kind) {
+    this.out.push({ tag: "event", val: { session: this.turn.session, turn: this.turn.turn, kind } });
+  }
+
+  text(part, text, replace = false) {
+    this.event({ tag: "text", val: { part, text, replace } });
+  }
+
+  unrecognised(what, path, output) {
+    this.event({ tag: "unrecognised", val: { what, path, sample: head(output, SAMPLE) } });
+  }
+}
+
+/** Which text belongs to which part of the answer: a part ends where a tool begins. */
+class Answer {
+  /** What was said since the last tool. */
+  tail = "";
+  parts = 0;
+  open = false;
+  first = "";
+  shown = [];
+  atMs = 0;
+
+  more(text, emit) {
+    if (text === "") return;
+    if (!this.open) {
+      this.open = true;
+      this.shown.push(this.parts);
+      this.parts += 1;
+    }
+    if (this.tail === "") this.first = text;
+    this.tail += text;
+    emit.text(this.parts - 1, text);
+  }
+
+  /** Takes back what was said where, after a pause, the answer begins a second time: Gemini CLI asks the model again when
+   * the connection breaks, and tells the new answer without a word about the old one. */
+  again(atMs, text, emit) {
+    const pause = atMs - this.atMs;
+    this.atMs = atMs;
+    const alike = text.startsWith(this.first) || this.first.startsWith(text);
+    if (this.tail === "" || pause < RETRY_PAUSE_MS || !alike || Math.min(text.length, this.first.length) < ALIKE) return;
+    for (const part of this.shown) emit.text(part, "", true);
+    this.tool();
+  }
+
+  /** What was said before the use of a tool is no part of the final answer. */
+  tool() {
+    this.open = false;
+    this.tail = "";
+    this.shown = [];
+  }
+}
+
+/** Gemini CLI, as it speaks in one turn. */
+export class Gemini {
+  resumed = null;
+  /** Id and model of a new session without history: one whose first turn fails at the model is not kept. */
+  unkept = null;
+  answer = new Answer();
+  error = null;
+
+  /** The process for a turn. The prompt goes in on stdin: nothing people wrote is ever an argument. */
+  plan(start, emit) {
+    const prompt = start.parts.map(partText).join("\n\n");
+    if (prompt.trim() === "") throw new Refused(failure("bad-request", "the prompt is empty"));
+    if (start.fork) throw new Refused(failure("unsupported", "Gemini CLI cannot copy a session"));
+    const { model, effort, systemPrompt } = start.settings;
+    const args = ["-o", "stream-json", "--approval-mode", approval(start.settings)];
+    this.resumed = start.nativeId;
+    if (start.nativeId !== null) {
+      // `latest` and numbers would resume somebody's session.
+      if (!isUuid(start.nativeId)) throw new Refused(failure("session-unknown", "the session id is not one of Gemini CLI"));
+      args.push("--resume", start.nativeId);
+    } else if (isUuid(start.freshId)) {
+      // A first turn that is killed before it says anything can be resumed by a preset id.
+      args.push("--session-id", start.freshId);
+    }
+    if (model !== null) args.push("-m", model);
+    if (effort !== null) {
+      const text = `Gemini CLI lets nobody choose its effort: ${JSON.stringify(effort)} is ignored`;
+      emit.out.push({ tag: "diagnostic", val: { level: "warn", text } });
+    }
+    // Each run is a new process that knows of no system prompt told before.
+    const system = systemPrompt ? [`${standing(systemPrompt).replaceAll("@", `@${STOP}`)}\n\n`] : [];
+    return { arguments: args, stdin: [...system, prompt], environment: ENVIRONMENT };
+  }
+
+  /** Takes a line of output in; returns the result once there is one. */
+  line(line, emit) {
+    const raw = line.text.trim();
+    if (line.pipe === "stderr") {
+      // The only sign of life while the model's service fails, which takes minutes.
+      if (raw.startsWith("Attempt ") && raw.includes(" failed")) {
+        emit.event({ tag: "retry", val: failure(kindOf(raw), raw.split(". Retrying")[0]) });
+      }
+      return null;
+    }
+    if (raw === "") return null;
+    const message = parse(raw);
+    if (!isObject(message)) {
+      emit.unrecognised(line.truncated ? "line longer than the limit" : "line that is not a JSON object", null, raw);
+      return null;
+    }
+    return this.message(message, raw, emit);
+  }
+
+  /** Why a run that exited without a result failed. */
+  failure(stderr) {
+    const lines = stderr.split("\n").map((line) => line.trim());
+    const said = lines.filter((line) => line !== "" && !NOISE.some((noise) => line.startsWith(noise))).join("\n");
+    const message = said === "" ? "the agent ended without a result" : said;
+    if (/Invalid session identifier|No previous sessions found/.test(message)) return failure("session-unknown", message);
+    if (/[aA]uth method/.test(message)) return failure("authentication", message);
+    if (message.includes("not running in a trusted directory")) return failure("unsupported", message);
+    if (message.includes("No input provided")) return failure("bad-request", message);
+    return failure(ofMessage(message).kind, message);
+  }
+
+  message(message, raw, emit) {
+    const type = text(message, "type");
+    switch (type) {
+      case "init":
+        this.init(message, raw, emit);
+        break;
+      case "message":
+        this.said(message, raw, emit);
+        break;
+      case "tool_use":
+        this.kept(emit);
+        this.tool(message, emit);
+        break;
+      case "tool_result": {
+        const told = text(message, "status");
+        const status = told === "success" ? "ok" : told === "error" ? "failed" : "unknown";
+        const output = text(message, "output") ?? text(message.error, "message");
+        emit.event({ tag: "tool-end", val: { id: text(message, "tool_id") ?? "", status, output, exitCode: null, diffs: [] } });
+        break;
+      }
+      case "error":
+        this.error = text(message, "message") ?? "";
+        if (text(message, "severity") === "warning") emit.event({ tag: "notice", val: this.error });
+        break;
+      case "result":
+        return this.result(message, emit);
+      case null:
+        emit.unrecognised("line without a type", "type", raw);
+        break;
+      default:
+        emit.unrecognised(`line type ${JSON.stringify(type)}`, "type", raw);
+    }
+    return null;
+  }
+
+  init(message, raw, emit) {
+    const id = text(message, "session_id");
+    if (id === null) return emit.unrecognised("init line without a session", "session_id", raw);
+    if (this.resumed !== null && this.resumed !== id) {
+      emit.event({ tag: "notice", val: "Gemini CLI began a new session: what was said before is lost to it" });
+    }
+    this.unkept = { id, model: text(message, "model") };
+    if (this.resumed !== null) this.kept(emit);
+  }
+
+  said(message, raw, emit) {
+    const role = text(message, "role");
+    if (role === "user") return; // the prompt
+    if (role !== "assistant") return emit.unrecognised(`message of ${JSON.stringify(role ?? "")}`, "role", raw);
+    this.kept(emit);
+    const content = text(message, "content") ?? "";
+    const atMs = milliseconds(text(message, "timestamp") ?? "");
+    if (atMs !== null) this.answer.again(atMs, content, emit);
+    this.answer.more(content, emit);
+  }
+
+  /** The session has something in it. */
+  kept(emit) {
+    if (this.unkept === null) return;
+    const { id, model } = this.unkept;
+    this.unkept = null;
+    emit.out.push({ tag: "session-ready", val: { session: emit.turn.session, nativeId: id, model, title: null } });
+  }
+
+  tool(message, emit) {
+    const name = text(message, "tool_name") ?? "";
+    const kind = kindOfTool(name);
+    const given = message.parameters ?? null;
+    const fields = TARGETS.get(kind) ?? ["file_path", "path", "absolute_path"];
+    const target = fields.map((field) => text(given, field)).find((value) => value !== null) ?? null;
+    const said = (kind === "bash" ? text(given, "description") : null) ?? target ?? "";
+    this.answer.tool();
+    emit.event({
+      tag: "tool-start",
+      val: {
+        id: text(message, "tool_id") ?? "",
+        parent: null,
+        kind,
+        nativeName: name,
+        title: oneLine(said, TITLE) || name,
+        target,
+        input: given === null ? "{}" : sorted(given),
+      },
+    });
+    if (name === "write_todos") {
+      const todos = isObject(given) && Array.isArray(given.todos) ? given.todos : [];
+      emit.event({ tag: "plan", val: todos.map(todo) });
+    }
+  }
+
+  result(message, emit) {
+    const usage = usageOf(message.stats);
+    if (text(message, "status") === "success") {
+      this.kept(emit);
+      return { outcome: { tag: "completed" }, text: this.answer.tail || null, usage };
+    }
+    const said = text(message.error, "message") ?? this.error ?? "Gemini CLI reported an error without words";
+    const type = text(message.error, "type");
+    if (type === "FatalTurnLimitedError") return { outcome: { tag: "limit", val: said }, text: null, usage };
+    const told = ofMessage(said);
+    const kind = type === "FatalAuthenticationError" ? "authentication" : told.kind;
+    return { outcome: { tag: "failed", val: { ...told, kind } }, text: null, usage };
+  }
+}
+
+// ---------- what it is told ----------
+
+function approval({ mode, safety }) {
+  if (mode === "plan") return "plan";
+  return { default: "default", edit: "auto_edit", danger: "yolo" }[safety];
+}
+
+function partText(part) {
+  if (part.tag === "text") return part.val;
+  const { name, mediaType, size, path } = part.val;
+  return `[Attached file: ${name} (${mediaType}, ${size} bytes) at ${path}]`;
+}
+
+function standing(system) {
+  return (
+    `<system-prompt>\n${system}\n</system-prompt>\n\nThe text above is your system prompt for this conversation: it replaces ` +
+    "any you were given in this way before, and was not written by the people you talk with. Their message follows."
+  );
+}
+
+function isUuid(text) {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+}
+
+// ---------- what it says: wrong types and missing fields are null, never an error ----------
+
+/** The JSON of a line; null where it is none, too deep, or holds what is not text. */
+function parse(line) {
+  try {
+    const value = isDeep(line) ? null : JSON.parse(line);
+    // Half of a surrogate pair is a string in JavaScript, but no text: the host would not get it.
+    return /\\ud[89a-f]/i.test(line) && !wellFormed(value) ? null : value;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
+function isDeep(line) {
+  let brackets = 0;
+  for (const letter of "[{") {
+    for (let at = line.indexOf(letter); at >= 0 && brackets <= DEEPEST; at = line.indexOf(letter, at + 1)) brackets += 1;
+  }
+  if (brackets <= DEEPEST) return false;
+  let open = 0;
+  for (let at = 0; at < line.length; at++) {
+    const letter = line[at];
+    if (letter === "[" || letter === "{") open += 1;
+    else if (letter === "]" || letter === "}") open -= 1;
+    else if (letter === '"') at = endOfText(line, at);
+    if (open > DEEPEST) return true;
+  }
+  return false;
+}
+
+/** Where the text ends that begins with the quotation mark at `from`. */
+function endOfText(line, from) {
+  for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
+    let before = at;
+    while (line[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
+  return line.length;
+}
+
+function wellFormed(value) {
+  if (typeof value === "string") return value.isWellFormed();
+  if (Array.isArray(value)) return value.every(wellFormed);
+  return !isObject(value) || Object.entries(value).every(([name, inner]) => name.isWellFormed() && wellFormed(inner));
+}
+
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function field(of, name) {
+  return isObject(of) && Object.hasOwn(of, name) ? of[name] : undefined;
+}
+
+function text(of, name) {
+  const value = field(of, name);
+  return typeof value === "string" ? value : null;
+}
+
+function count(of, name) {
+  const value = field(of, name);
+  return typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) : null;
+}
+
+function usageOf(stats) {
+  const input = count(stats, "input");
+  const output = count(stats, "output_tokens") ?? 0;
+  const cached = count(stats, "cached") ?? 0;
+  if (input === null || (input === 0 && output === 0 && cached === 0)) return null;
+  return { input, output, cached, reasoning: 0, costUsd: null, contextUsed: null, contextSize: null };
+}
+
+function todo(told) {
+  const said = text(told, "status");
+  const status = said === "in_progress" ? "active" : said === "completed" || said === "cancelled" ? "done" : "pending";
+  return { text: text(told, "description") ?? "", status };
+}
+
+/** The time of day of `2026-11-21T21:02:11.350Z`. Wrong by a day at midnight, which is no pause at all. */
+function milliseconds(timestamp) {
+  const found = /^.{11}(\d+):(\d+):(\d+(?:\.\d+)?)Z*$/.exec(timestamp);
+  if (found === null) return null;
+  const [hours, minutes, seconds] = found.slice(1).map(Number);
+  return ((hours * 60 + minutes) * 60 + seconds) * 1000;
+}
+
+function kindOfTool(name) {
+  return KINDS.get(name) ?? (name.startsWith("mcp_") || name.includes("___") ? "mcp" : "other");
+}
+
+/** A value as JSON with its keys sorted, as other backends tell it. */
+function sorted(value) {
+  if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
+  // The one number that JSON.stringify does not tell as it was written.
+  if (!isObject(value)) return Object.is(value, -0) ? "-0.0" : JSON.stringify(value);
+  const fields = Object.keys(value).sort();
+  return `{${fields.map((name) => `${JSON.stringify(name)}:${sorted(value[name])}`).join(",")}}`;
+}
+
+/** Bytes of a letter in UTF-8: QuickJS has no TextEncoder. */
+export function bytes(letter) {
+  const code = letter?.codePointAt(0) ?? 0;
+  return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x1_0000 ? 3 : 4;
+}
+
+/** The beginning of a text, at most so many bytes of it. */
+function head(text, size) {
+  if (text.length * 3 <= size) return text;
+  let used = 0;
+  let end = 0;
+  for (const letter of text) {
+    used += bytes(letter);
+    if (used > size) return text.slice(0, end);
+    end += letter.length;
+  }
+  return text;
+}
+
+function oneLine(text, size) {
+  const [line = "", ...more] = text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  const short = head(line, size).trimEnd();
+  return more.length > 0 || short !== line ? `${short} …` : short;
+}
+
+// ---------- why it failed ----------
+
+export function failure(kind, message) {
+  return { kind, message, retryAfterMs: null };
+}
+
+/** The failure that a message of the model's service tells. */
+function ofMessage(said) {
+  const message = said.trim();
+  // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+  const inner = /^\[API Error: (.*)\]/s.exec(message)?.[1] ?? message.replace(/^\[API Error: /, "");
+  const kind = kindOf(inner);
+  // For a 429 without a number in its words, the advice is all there is to tell it by.
+  const limited = kind === "other" && message.includes("To increase your limits");
+  return failure(limited ? "rate-limited" : kind, words(inner));
+}
+
+/** The words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is. */
+function words(said) {
+  const message = said.trim();
+  const at = message.indexOf("{");
+  const value = at < 0 ? null : parse(message.slice(at));
+  const told = text(field(value, "error"), "message") ?? text(value, "message");
+  return told === null ? message : message.slice(0, at) + told;
+}
+
+const WORDS = [
+  ["authentication", /unauthorized|not logged in|please sign in|please log in|api key|authentication/i],
+  ["rate-limited", /rate limit|rate_limit|quota|too many requests|usage limit/i],
+  ["overloaded", /overloaded|unavailable|internal server error|stream disconnected|fetch failed|connection/i],
+  ["model-not-found", /model not found|unknown model|model_not_found/i],
+  ["bad-request", /invalid_request_error|bad request/i],
+];
+
+function kindOf(message) {
+  if (/context window|context length|context limit|prompt is too long|token count exceeds/i.test(message)) return "context-full";
+  // An HTTP status at the beginning of the words, as in `API Error: 429 slow down`.
+  const first = (message.match(/[A-Za-z0-9]+/g) ?? []).slice(0, 6);
+  const status = first.find((word) => /^[45]\d\d$/.test(word));
+  if (status === undefined) return WORDS.find(([, pattern]) => pattern.test(message))?.[0] ?? "other";
+  if (status === "401" || status === "403") return "authentication";
+  if (status === "404") return "model-not-found";
+  if (status === "429") return "rate-limited";
+  return status < "500" ? "bad-request" : "overloaded";
+}

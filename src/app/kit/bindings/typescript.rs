@@ -1,0 +1,160 @@
+//! The contract as TypeScript types, for JavaScript too: values as componentize-qjs hands them over.
+//!
+//! Names in camelCase, enums as their texts, variants as `{ tag, val }`, none as `null`; what a function returns as an error is
+//! thrown. Pinned by the tests below, and by `tsc` over the backends in `languages/typescript`.
+
+use std::fmt::Write as _;
+
+use wit_parser::{Docs, Resolve, Type, TypeDefKind, WorldId, WorldItem};
+
+/// The file this makes.
+pub(super) const FILE: &str = "contract.d.ts";
+
+/// Returns the types of everything the world exports.
+pub(super) fn types(resolve: &Resolve, world: WorldId) -> String {
+    let mut out = "// Made by `aetheel backend bindings --lang typescript`; changes are lost.\n".to_owned();
+    let backend = resolve.worlds[world].exports.values().find_map(|item| match item {
+        WorldItem::Interface { id, .. } => Some(*id),
+        _ => None,
+    });
+    let packaged = resolve.interfaces.iter().map(|(_, interface)| interface).filter(|interface| interface.functions.is_empty());
+    for (name, id) in packaged.flat_map(|interface| &interface.types) {
+        let def = &resolve.types[*id];
+        define(&mut out, resolve, &pascal(name), &def.docs, &def.kind);
+    }
+    let Some(interface) = backend.map(|id| &resolve.interfaces[id]) else { return out };
+    out.push('\n');
+    docs(&mut out, "", &interface.docs);
+    out.push_str("export interface Backend {\n");
+    for (name, function) in &interface.functions {
+        docs(&mut out, "  ", &function.docs);
+        let params: Vec<String> =
+            function.params.iter().map(|param| format!("{}: {}", camel(&param.name), named(resolve, &param.ty))).collect();
+        let result = function.result.as_ref().map_or_else(|| "void".to_owned(), |of| returned(resolve, of));
+        let _ = writeln!(out, "  {}({}): {result};", camel(name), params.join(", "));
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn define(out: &mut String, resolve: &Resolve, name: &str, about: &Docs, kind: &TypeDefKind) {
+    out.push('\n');
+    docs(out, "", about);
+    let _ = match kind {
+        TypeDefKind::Record(record) => {
+            let _ = writeln!(out, "export interface {name} {{");
+            for field in &record.fields {
+                docs(out, "  ", &field.docs);
+                let _ = writeln!(out, "  {}: {};", camel(&field.name), named(resolve, &field.ty));
+            }
+            writeln!(out, "}}")
+        }
+        TypeDefKind::Variant(variant) => {
+            let _ = writeln!(out, "export type {name} =");
+            for (at, case) in variant.cases.iter().enumerate() {
+                docs(out, "  ", &case.docs);
+                let value = case.ty.as_ref().map_or_else(String::new, |of| format!("; val: {}", named(resolve, of)));
+                let end = if at + 1 == variant.cases.len() { ";" } else { "" };
+                let _ = writeln!(out, "  | {{ tag: \"{}\"{value} }}{end}", case.name);
+            }
+            Ok(())
+        }
+        TypeDefKind::Enum(cases) => {
+            let _ = writeln!(out, "export type {name} =");
+            for (at, case) in cases.cases.iter().enumerate() {
+                docs(out, "  ", &case.docs);
+                let end = if at + 1 == cases.cases.len() { ";" } else { "" };
+                let _ = writeln!(out, "  | \"{}\"{end}", case.name);
+            }
+            Ok(())
+        }
+        kind => writeln!(out, "export type {name} = {};", anonymous(resolve, kind)),
+    };
+}
+
+fn named(resolve: &Resolve, of: &Type) -> String {
+    match of {
+        Type::Bool => "boolean".to_owned(),
+        Type::Id(id) => {
+            let def = &resolve.types[*id];
+            def.name.as_ref().map_or_else(|| anonymous(resolve, &def.kind), |name| pascal(name))
+        }
+        Type::Char | Type::String => "string".to_owned(),
+        _ => "number".to_owned(),
+    }
+}
+
+fn anonymous(resolve: &Resolve, kind: &TypeDefKind) -> String {
+    match kind {
+        TypeDefKind::Type(of) => named(resolve, of),
+        TypeDefKind::Option(of) => format!("{} | null", named(resolve, of)),
+        TypeDefKind::List(of) => match named(resolve, of) {
+            element if element.contains(" | ") => format!("({element})[]"),
+            element => format!("{element}[]"),
+        },
+        TypeDefKind::Tuple(tuple) => {
+            format!("[{}]", tuple.types.iter().map(|of| named(resolve, of)).collect::<Vec<_>>().join(", "))
+        }
+        // The contract has no other kinds without a name; should it get one, `tsc` says where.
+        _ => "unknown".to_owned(),
+    }
+}
+
+/// What a function gives back: the error of a result is thrown.
+fn returned(resolve: &Resolve, of: &Type) -> String {
+    if let Type::Id(id) = of
+        && let TypeDefKind::Result(result) = &resolve.types[*id].kind
+    {
+        return result.ok.as_ref().map_or_else(|| "void".to_owned(), |ok| named(resolve, ok));
+    }
+    named(resolve, of)
+}
+
+pub(super) fn docs(out: &mut String, indent: &str, docs: &Docs) {
+    let Some(text) = docs.contents.as_deref() else { return };
+    // The headings between groups of the contract would stick to the first item of each.
+    let lines: Vec<&str> = text.trim().lines().filter(|line| !line.starts_with("-----")).skip_while(|line| line.is_empty()).collect();
+    let _ = match lines[..] {
+        [] => Ok(()),
+        [line] => writeln!(out, "{indent}/** {line} */"),
+        _ => {
+            let body: String = lines.iter().map(|line| format!("{indent} * {line}\n").replace(" \n", "\n")).collect();
+            writeln!(out, "{indent}/**\n{body}{indent} */")
+        }
+    };
+}
+
+/// `start-turn` as `StartTurn`.
+pub(super) fn pascal(name: &str) -> String {
+    name.split('-').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
+}
+
+/// `native-id` as `nativeId`.
+pub(super) fn camel(name: &str) -> String {
+    let pascal = pascal(name);
+    pascal[..1].to_lowercase() + &pascal[1..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::contract;
+    use super::*;
+
+    #[test]
+    fn every_kind_of_type_of_the_contract_is_what_the_javascript_tools_make_of_it() {
+        let (resolve, world) = contract::resolve().unwrap();
+        let types = types(&resolve, world);
+        for line in [
+            "export type SessionKey = number;",
+            "  nativeId: string | null;",
+            "  | { tag: \"answers\"; val: [string, string[]][] }",
+            "  | { tag: \"allow-once\" }",
+            "  handle(inputs: TimedInput[]): Action[];",
+            "  load(state: string, savedBy: string): void;",
+            "  save(): string | null;",
+        ] {
+            assert!(types.lines().any(|is| is == line), "no {line:?} in\n{types}");
+        }
+        assert!(!types.contains("unknown;") && !types.contains("----------"), "{types}");
+    }
+}

@@ -1,0 +1,20 @@
+//! AssemblyScript; the contract comes from `aetheel backend bindings`, JSON from the example in `languages/`.
+
+use super::File;
+
+/// A project: what both kinds have, and the backend itself.
+macro_rules! project {
+    ($backend:literal) => {
+        &[
+            (".gitignore", include_str!("../../../../templates/assemblyscript/gitignore")),
+            ("Makefile", include_str!("../../../../templates/assemblyscript/Makefile")),
+            ("README.md", include_str!("../../../../templates/assemblyscript/README.md")),
+            ("package.json", include_str!("../../../../templates/assemblyscript/package.json")),
+            ("json.ts", include_str!("../../../../languages/assemblyscript/json.ts")),
+            ("backend.ts", include_str!(concat!("../../../../templates/assemblyscript/", $backend))),
+        ]
+    };
+}
+
+pub(super) const ONE_SHOT: &[File] = project!("one-shot/backend.ts");
+pub(super) const LIVE: &[File] = project!("live/backend.ts");

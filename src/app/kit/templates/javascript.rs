@@ -1,0 +1,19 @@
+//! JavaScript, by componentize-qjs.
+
+use super::File;
+
+/// A project: what both kinds have, and the backend itself.
+macro_rules! project {
+    ($backend:literal) => {
+        &[
+            (".gitignore", include_str!("../../../../templates/javascript/gitignore")),
+            ("Makefile", include_str!("../../../../templates/javascript/Makefile")),
+            ("README.md", include_str!("../../../../templates/javascript/README.md")),
+            ("package.json", include_str!("../../../../templates/javascript/package.json")),
+            ("backend.js", include_str!(concat!("../../../../templates/javascript/", $backend))),
+        ]
+    };
+}
+
+pub(super) const ONE_SHOT: &[File] = project!("one-shot/backend.js");
+pub(super) const LIVE: &[File] = project!("live/backend.js");

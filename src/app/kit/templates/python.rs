@@ -1,0 +1,18 @@
+//! Python, by componentize-py.
+
+use super::File;
+
+/// A project: what both kinds have, and the backend itself.
+macro_rules! project {
+    ($backend:literal) => {
+        &[
+            (".gitignore", include_str!("../../../../templates/python/gitignore")),
+            ("Makefile", include_str!("../../../../templates/python/Makefile")),
+            ("README.md", include_str!("../../../../templates/python/README.md")),
+            ("app.py", include_str!(concat!("../../../../templates/python/", $backend))),
+        ]
+    };
+}
+
+pub(super) const ONE_SHOT: &[File] = project!("one-shot/app.py");
+pub(super) const LIVE: &[File] = project!("live/app.py");

@@ -1,0 +1,20 @@
+//! TypeScript, by tsc and componentize-qjs; the types come from `aetheel backend bindings`.
+
+use super::File;
+
+/// A project: what both kinds have, and the backend itself.
+macro_rules! project {
+    ($backend:literal) => {
+        &[
+            (".gitignore", include_str!("../../../../templates/typescript/gitignore")),
+            ("Makefile", include_str!("../../../../templates/typescript/Makefile")),
+            ("README.md", include_str!("../../../../templates/typescript/README.md")),
+            ("package.json", include_str!("../../../../templates/typescript/package.json")),
+            ("tsconfig.json", include_str!("../../../../templates/typescript/tsconfig.json")),
+            ("backend.ts", include_str!(concat!("../../../../templates/typescript/", $backend))),
+        ]
+    };
+}
+
+pub(super) const ONE_SHOT: &[File] = project!("one-shot/backend.ts");
+pub(super) const LIVE: &[File] = project!("live/backend.ts");

@@ -1,0 +1,207 @@
+//! Whether a component may serve here: its SHA-256 is pinned, or somebody the operator named signed it.
+//!
+//! Judged are the bytes that are compiled afterwards, never a file that could be another one by then. Pinned by
+//! `tests/backend/trust.rs`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use minisign_verify::{PublicKey, Signature};
+
+use super::admission::AdmissionError;
+use super::source::{Source, Stamp};
+use crate::config::{Config, Trust};
+use crate::plain::clean_text;
+use crate::workspace::PinFile;
+
+/// Largest signature file read, bytes; real ones have about 300.
+const SIGNATURE_LIMIT: u64 = 16 << 10;
+
+/// What components must bring to be let in. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    level: Trust,
+    pins: Option<PinFile>,
+    signers: Vec<PublicKey>,
+}
+
+/// Why a component was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody asked.
+    Unchecked,
+    /// Its SHA-256 stands in `backends.md`.
+    Pinned,
+    /// It is signed.
+    Signed {
+        /// Which key of `BACKEND_SIGNERS`, from 1.
+        key: usize,
+        /// What the signer says of it.
+        comment: String,
+    },
+}
+
+/// Why a component was not let in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Distrust {
+    /// Its SHA-256 does not stand in `backends.md`.
+    #[error("its SHA-256 is not pinned in backends.md: {0}")]
+    NotPinned(String),
+    /// It is pinned for other backends than the one it is.
+    #[error("its SHA-256 is pinned in backends.md for `{pinned}`, but it is `{name}`")]
+    PinnedAs {
+        /// What it is pinned for.
+        pinned: String,
+        /// What it says it is.
+        name: String,
+    },
+    /// There is no signature.
+    #[error("it is not signed: there is no {}", .0.display())]
+    NotSigned(PathBuf),
+    /// There is something that is none.
+    #[error("{} is no signature of minisign", .0.display())]
+    NoSignature(PathBuf),
+    /// Signed by somebody else, or for something else.
+    #[error("its signature is by none of BACKEND_SIGNERS, or not for these bytes")]
+    NotOurs,
+}
+
+impl Distrust {
+    /// What to do next, for the operator.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotPinned(_) => {
+                "trust it with `aetheel backend install FILE --pin`, or add `- sha256: …` to its section of backends.md; it is then loaded"
+            }
+            Self::PinnedAs { .. } => "add its SHA-256 to the section of that name in backends.md, if it is the one you mean",
+            Self::NotSigned(_) | Self::NoSignature(_) => "put the signature beside it; it is then loaded",
+            Self::NotOurs => "get the component and its signature again, or add the signer's public key",
+        }
+    }
+}
+
+impl Standing {
+    /// For lists: `pinned`, `signed by key 1: comment`; none: nobody asked.
+    #[must_use]
+    pub fn says(&self) -> Option<String> {
+        match self {
+            Self::Unchecked => None,
+            Self::Pinned => Some("pinned".to_owned()),
+            Self::Signed { key, comment } => Some(format!("signed by key {key}: {comment}")),
+        }
+    }
+}
+
+impl Gate {
+    /// Lets everything in.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { level: Trust::Any, pins: None, signers: Vec::new() }
+    }
+
+    /// As the operator wants it.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let pins = (config.backend_trust == Trust::Pinned).then(|| PinFile::new(&config.config_dir));
+        Self { level: config.backend_trust, pins, signers: config.backend_signers.clone() }
+    }
+
+    /// What it asks for.
+    #[must_use]
+    pub fn level(&self) -> Trust {
+        self.level
+    }
+
+    /// Judges what was read from a file, with the signature beside it.
+    pub(super) async fn judge(&self, path: &Path, source: &Source) -> Result<Standing, AdmissionError> {
+        let (gate, beside) = (self.clone(), signature_of(path));
+        let signature = match self.level {
+            Trust::Signed => tokio::task::spawn_blocking(move || read_signature(&beside)).await.unwrap_or_default(),
+            Trust::Any | Trust::Pinned => None,
+        };
+        gate.judge_bytes(path, &source.digest, &source.bytes, signature.as_deref()).await
+    }
+
+    /// Judges bytes with this digest. `path` is for the words only.
+    pub(super) async fn judge_bytes(
+        &self,
+        path: &Path,
+        digest: &str,
+        bytes: &[u8],
+        signature: Option<&[u8]>,
+    ) -> Result<Standing, AdmissionError> {
+        let distrust = |reason| Err(AdmissionError::Untrusted(reason));
+        match self.level {
+            Trust::Any => Ok(Standing::Unchecked),
+            Trust::Pinned if !self.pinned_for(digest).await.is_empty() => Ok(Standing::Pinned),
+            Trust::Pinned => distrust(Distrust::NotPinned(digest.to_owned())),
+            Trust::Signed => {
+                let beside = signature_of(path);
+                let Some(signature) = signature else { return distrust(Distrust::NotSigned(beside)) };
+                let text = std::str::from_utf8(signature).unwrap_or_default();
+                let Ok(signature) = Signature::decode(text) else { return distrust(Distrust::NoSignature(beside)) };
+                // Both ways of minisign to sign: of the file, and of its hash.
+                match self.signers.iter().position(|key| key.verify(bytes, &signature, true).is_ok()) {
+                    Some(at) => Ok(Standing::Signed { key: at + 1, comment: comment_of(&signature) }),
+                    None => distrust(Distrust::NotOurs),
+                }
+            }
+        }
+    }
+
+    /// Whether a pinned component is pinned under the name it gives itself.
+    pub(super) async fn judge_name(&self, digest: &str, name: &str) -> Result<(), AdmissionError> {
+        let backends = self.pinned_for(digest).await;
+        if self.level != Trust::Pinned || backends.contains(name) {
+            return Ok(());
+        }
+        let pinned = Vec::from_iter(backends).join("`, `");
+        Err(AdmissionError::Untrusted(Distrust::PinnedAs { pinned, name: name.to_owned() }))
+    }
+
+    /// The backends that a digest is pinned for now.
+    pub(super) async fn pinned_for(&self, digest: &str) -> BTreeSet<String> {
+        match &self.pins {
+            Some(pins) => pins.refresh().await.0.of(digest).cloned().unwrap_or_default(),
+            None => BTreeSet::new(),
+        }
+    }
+
+    /// What of `backends.md` is left out, where it counts.
+    pub async fn warnings(&self) -> Vec<String> {
+        match &self.pins {
+            Some(pins) => pins.refresh().await.0.warnings.clone(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The stamp of a file's signature, where one counts.
+    pub(super) fn stamp(&self, path: &Path) -> Option<Stamp> {
+        if self.level == Trust::Signed { Stamp::of(&signature_of(path)) } else { None }
+    }
+}
+
+/// Where the signature of a file is looked for.
+pub(super) fn signature_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".minisig");
+    PathBuf::from(name)
+}
+
+/// Reads a signature; none: there is nothing that could be one.
+pub(super) fn read_signature(path: &Path) -> Option<Vec<u8>> {
+    // Opening a named pipe would wait for a writer.
+    if !fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = Vec::new();
+    fs::File::open(path).ok()?.take(SIGNATURE_LIMIT).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+fn comment_of(signature: &Signature) -> String {
+    clean_text(signature.trusted_comment()).chars().take(200).collect()
+}

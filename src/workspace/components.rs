@@ -1,0 +1,247 @@
+//! `state/components/`: the components that served, for when one is wanted back.
+//!
+//! One folder a backend, one file a component: `<sequence>-<sha256>.wasm`, and its signature beside it. The newest
+//! [`KEPT`] stay. All of it is private, and a file counts only while its content is what its name says.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use super::FileError;
+use super::replace::sync_folder;
+
+/// Components kept of each backend, the one that serves included.
+pub const KEPT: usize = 3;
+
+/// A component that served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// SHA-256, lower-case hex.
+    pub digest: String,
+    /// The component.
+    pub bytes: Vec<u8>,
+    /// What stood beside it as `*.minisig`.
+    pub signature: Option<Vec<u8>>,
+}
+
+/// The folder. Every call does its I/O where it is called: on the blocking pool.
+#[derive(Clone, Debug)]
+pub struct Components {
+    folder: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    sequence: u64,
+    digest: String,
+}
+
+impl Components {
+    /// The one of a configuration folder; nothing is made yet.
+    #[must_use]
+    pub fn new(config_dir: &Path) -> Self {
+        Self { folder: config_dir.join("state/components") }
+    }
+
+    /// Keeps what serves now as the newest of its backend, and forgets those beyond [`KEPT`].
+    ///
+    /// # Errors
+    /// [`FileError`]; what was kept before still is.
+    pub fn keep(&self, backend: &str, served: &Served) -> Result<(), FileError> {
+        let folder = self.folder.join(backend);
+        self.keep_in(&folder, served).map_err(|error| FileError::new("keep a component in", &folder, error))
+    }
+
+    fn keep_in(&self, folder: &Path, served: &Served) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let mut places = list(folder)?;
+        let newest = places.last().map_or(0, |place| place.sequence);
+        if let Some(at) = places.iter().position(|place| place.digest == served.digest && is_whole(folder, place)) {
+            let old = places.remove(at);
+            if old.sequence == newest {
+                return Ok(());
+            }
+            let new = Place { sequence: newest + 1, digest: old.digest.clone() };
+            let _ = fs::rename(signature(folder, &old), signature(folder, &new));
+            fs::rename(old.component(folder), new.component(folder))?;
+            places.push(new);
+        } else {
+            let new = Place { sequence: newest + 1, digest: served.digest.clone() };
+            if let Some(text) = &served.signature {
+                write(&signature(folder, &new), text)?;
+            }
+            write(&new.component(folder), &served.bytes)?;
+            places.push(new);
+        }
+        for old in &places[..places.len().saturating_sub(KEPT)] {
+            remove(folder, old)?;
+        }
+        sync_folder(folder);
+        Ok(())
+    }
+
+    /// Returns what served before a component, newest first; before none in particular: everything. Files whose content
+    /// is not what their name says are left out, which is logged.
+    #[must_use]
+    pub fn before(&self, backend: &str, digest: Option<&str>) -> Vec<Served> {
+        let folder = self.folder.join(backend);
+        let places = list(&folder).unwrap_or_default();
+        let end = digest.and_then(|digest| places.iter().rposition(|place| place.digest == digest)).unwrap_or(places.len());
+        let earlier = places[..end].iter().rev().filter(|place| Some(place.digest.as_str()) != digest);
+        earlier.filter_map(|place| read(&folder, place)).collect()
+    }
+
+    /// Forgets a component, so that it is not what served before another one.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn forget(&self, backend: &str, digest: &str) -> Result<(), FileError> {
+        let folder = self.folder.join(backend);
+        let places = list(&folder).unwrap_or_default();
+        let mut same = places.iter().filter(|place| place.digest == digest);
+        same.try_for_each(|place| remove(&folder, place)).map_err(|error| FileError::new("forget a component in", &folder, error))
+    }
+}
+
+impl Place {
+    fn component(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}-{}.wasm", self.sequence, self.digest))
+    }
+}
+
+fn signature(folder: &Path, place: &Place) -> PathBuf {
+    folder.join(format!("{}-{}.wasm.minisig", place.sequence, place.digest))
+}
+
+/// What is there, oldest first.
+fn list(folder: &Path) -> io::Result<Vec<Place>> {
+    let mut places = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let place = name.to_str().and_then(|name| name.strip_suffix(".wasm")?.split_once('-'));
+        let place = place.and_then(|(sequence, digest)| Some(Place { sequence: sequence.parse().ok()?, digest: digest.to_owned() }));
+        places.extend(place);
+    }
+    places.sort();
+    Ok(places)
+}
+
+fn is_whole(folder: &Path, place: &Place) -> bool {
+    fs::read(place.component(folder)).is_ok_and(|bytes| digest(&bytes) == place.digest)
+}
+
+fn read(folder: &Path, place: &Place) -> Option<Served> {
+    let path = place.component(folder);
+    match fs::read(&path) {
+        Ok(bytes) if digest(&bytes) == place.digest => {
+            Some(Served { digest: place.digest.clone(), bytes, signature: fs::read(signature(folder, place)).ok() })
+        }
+        Ok(_) => {
+            tracing::warn!(path = %path.display(), "a kept component is damaged and does not count; hint: remove the file");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "a kept component cannot be read");
+            None
+        }
+    }
+}
+
+fn remove(folder: &Path, place: &Place) -> io::Result<()> {
+    let _ = fs::remove_file(signature(folder, place)); // most have none
+    fs::remove_file(place.component(folder))
+}
+
+/// Whole or not at all, and the owner's only.
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut temporary = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+    temporary.write_all(content)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn served(text: &str) -> Served {
+        Served { digest: digest(text.as_bytes()), bytes: text.as_bytes().to_vec(), signature: None }
+    }
+
+    fn texts(components: &Components, before: Option<&str>) -> Vec<String> {
+        let digest = before.map(|text| served(text).digest);
+        components.before("demo", digest.as_deref()).into_iter().map(|served| String::from_utf8(served.bytes).expect("text")).collect()
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn the_newest_three_stay_privately_and_what_serves_again_is_the_newest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let components = Components::new(folder.path());
+        assert_eq!(texts(&components, None), Vec::<String>::new());
+        for text in ["a", "b", "c", "c", "d"] {
+            components.keep("demo", &served(text)).expect("kept");
+        }
+        assert_eq!(texts(&components, None), ["d", "c", "b"]);
+        assert_eq!((texts(&components, Some("d")), texts(&components, Some("c"))), (vec!["c".into(), "b".into()], vec!["b".into()]));
+        components.keep("demo", &served("b")).expect("kept");
+        assert_eq!(
+            (texts(&components, None), texts(&components, Some("b"))),
+            (vec!["b".into(), "d".into(), "c".into()], vec!["d".into(), "c".into()])
+        );
+        assert_eq!(texts(&components, Some("never served")), ["b", "d", "c"]);
+        components.forget("demo", &served("b").digest).expect("forgotten");
+        assert_eq!(texts(&components, None), ["d", "c"]);
+        let there = folder.path().join("state/components/demo");
+        assert_eq!((mode(&there), mode(there.parent().expect("a folder"))), (0o700, 0o700));
+        for file in fs::read_dir(&there).expect("files") {
+            assert_eq!(mode(&file.expect("a file").path()), 0o600);
+        }
+    }
+
+    #[test]
+    fn a_signature_stays_with_its_component() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let components = Components::new(folder.path());
+        let signed = Served { signature: Some(b"sig".to_vec()), ..served("a") };
+        components.keep("demo", &signed).expect("kept");
+        components.keep("demo", &served("b")).expect("kept");
+        components.keep("demo", &signed).expect("kept again, under a higher number");
+        assert_eq!(components.before("demo", None).first(), Some(&signed));
+    }
+
+    #[test]
+    fn a_damaged_file_does_not_count_and_is_kept_anew_when_it_serves() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let components = Components::new(folder.path());
+        components.keep("demo", &served("a")).expect("kept");
+        components.keep("demo", &served("b")).expect("kept");
+        let damaged = folder.path().join("state/components/demo").join(format!("1-{}.wasm", served("a").digest));
+        fs::write(&damaged, "other").expect("damaged");
+        assert_eq!(texts(&components, Some("b")), Vec::<String>::new());
+        components.keep("demo", &served("a")).expect("kept");
+        assert_eq!(texts(&components, None), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("state"), "").expect("a file in its place");
+        let error = Components::new(folder.path()).keep("demo", &served("a")).expect_err("no folder");
+        assert!(error.to_string().contains("state/components/demo"), "{error}");
+    }
+}

@@ -1,0 +1,192 @@
+//! `state/drift.md`: what agents said that their backends did not know, so that a restart tells nothing twice, and other
+//! programs can read the counts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use super::ledger::{Entry, Ledger, Token, code};
+use super::{FileError, Workspace, blocking};
+
+/// Kinds kept a backend; the one not met for longest goes first.
+const KEPT: usize = 200;
+
+const HEADING: &str = "# Drift
+
+What agents said that their backends did not know: backend, version of the agent, component, what, how often, first and last, and the
+last recording it is in. docs/drift.md says what to do about it. A line that is taken out is told of again when it comes again.
+
+";
+
+/// What a kind of unknown thing is counted by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DriftKey {
+    /// The backend's name.
+    pub backend: String,
+    /// What the agent's version probe said, or `unknown`.
+    pub agent_version: String,
+    /// In the backend's words, without values.
+    pub what: String,
+    /// The first twelve digits of the SHA-256 that names the backend's generation.
+    pub component: String,
+}
+
+/// A kind of unknown thing, and how often it was met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// See there.
+    pub key: DriftKey,
+    /// How often it was met.
+    pub times: u64,
+    /// When it was met first.
+    pub first: Timestamp,
+    /// When it was met last.
+    pub last: Timestamp,
+    /// The recording of that.
+    pub recording: String,
+}
+
+/// Drops what is kept too much of.
+pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
+    let of = |key: &&DriftKey| key.backend == backend;
+    while all.keys().filter(of).count() > KEPT {
+        let oldest = all.values().filter(|drift| drift.key.backend == backend).min_by_key(|drift| drift.last);
+        let Some(oldest) = oldest.map(|drift| drift.key.clone()) else { return };
+        all.remove(&oldest);
+    }
+}
+
+/// What is kept of drift. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct DriftNotes(Arc<Mutex<Ledger<Drift>>>);
+
+impl Workspace {
+    /// What agents said that their backends did not know.
+    #[must_use]
+    pub fn drift_notes(&self) -> &DriftNotes {
+        &self.drift
+    }
+}
+
+impl DriftNotes {
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
+    }
+
+    /// Reads what is kept in a configuration folder, and changes nothing there; blocks.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn look(folder: &Path) -> Result<Vec<Drift>, FileError> {
+        Ok(Self::open(&folder.join("state").join("drift.md"))?.known())
+    }
+
+    /// What was kept when the file was last read or written; looks at no disk.
+    #[must_use]
+    pub fn known(&self) -> Vec<Drift> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entries.values().cloned().collect()
+    }
+
+    /// Puts these in, in place of what is kept under the same keys; returns what is kept then.
+    ///
+    /// # Errors
+    /// [`FileError`]; the file is as it was.
+    pub async fn save(&self, changed: Vec<Drift>) -> Result<Vec<Drift>, FileError> {
+        let notes = self.clone();
+        blocking(move || {
+            let mut ledger = notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+            ledger.refresh()?;
+            let backends: Vec<String> = changed.iter().map(|drift| drift.key.backend.clone()).collect();
+            ledger.entries.extend(changed.into_iter().map(|drift| (drift.key.clone(), drift)));
+            for backend in backends {
+                bound_drift(&mut ledger.entries, &backend);
+            }
+            ledger.save()?;
+            Ok(ledger.entries.values().cloned().collect())
+        })
+        .await
+    }
+}
+
+impl Entry for Drift {
+    type Key = DriftKey;
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        let codes = tokens.iter().filter_map(|token| if let Token::Code(text) = token { Some(text.as_str()) } else { None });
+        let [backend, agent_version, component, what, first, last, recording] = codes.collect::<Vec<_>>()[..] else {
+            return Some(Err("it is not backend, version, component, what, first, last and recording".to_owned()));
+        };
+        let times = tokens.iter().find_map(|token| if let Token::Word(word) = token { word.parse().ok() } else { None });
+        Some(match (times, first.parse(), last.parse()) {
+            (Some(times), Ok(first), Ok(last)) => {
+                let [backend, agent_version, what, component, recording] =
+                    [backend, agent_version, what, component, recording].map(str::to_owned);
+                Ok(Self { key: DriftKey { backend, agent_version, what, component }, times, first, last, recording })
+            }
+            (None, ..) => Err("it does not say how often".to_owned()),
+            _ => Err(format!("{first:?} or {last:?} is no time, such as `2026-03-01T09:00:00Z`")),
+        })
+    }
+
+    fn key(&self) -> DriftKey {
+        self.key.clone()
+    }
+
+    fn write(&self) -> String {
+        let Self { key: DriftKey { backend, agent_version, what, component }, times, first, last, recording } = self;
+        let [backend, agent_version, what, component, recording] =
+            [backend, agent_version, what, component, recording].map(|text| code(text));
+        let [first, last] = [first, last].map(|at| code(&at.to_string()));
+        format!("{backend} agent {agent_version} component {component}: {what} {times} times, {first} to {last}, recording {recording}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drift(what: &str, second: i64) -> Drift {
+        let key = DriftKey {
+            backend: "gemini".to_owned(),
+            agent_version: "0.9.1 (x)".to_owned(),
+            what: what.to_owned(),
+            component: "0123456789ab".to_owned(),
+        };
+        let at = Timestamp::from_second(second).expect("a time");
+        Drift { key, times: 3, first: at, last: at, recording: "1f0c9a2e".to_owned() }
+    }
+
+    #[tokio::test]
+    async fn what_was_met_is_there_after_a_restart_and_can_be_mended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("state")).expect("made");
+        let path = folder.path().join("state/drift.md");
+        assert_eq!(DriftNotes::look(folder.path()).expect("read"), []);
+        assert!(!path.exists(), "looking changes nothing");
+        let notes = DriftNotes::open(&path).expect("opened");
+        let both = vec![drift("event type \"a`b\" 7", 1), drift("line", 2)];
+        assert_eq!(notes.save(both.clone()).await.expect("saved"), both);
+        assert_eq!(DriftNotes::look(folder.path()).expect("read"), both);
+        let text = std::fs::read_to_string(&path).expect("read");
+        let line = "- `gemini` agent `0.9.1 (x)` component `0123456789ab`: `line` 3 times, `1970-01-01T00:00:02Z` to `1970-01-01T00:00:02Z`, recording `1f0c9a2e`\n";
+        assert!(text.contains(line), "{text}");
+        std::fs::write(&path, text.replace(line, "") + "- `gemini` whatever\n\nA remark.\n").expect("written");
+        let more = Drift { times: 4, ..both[0].clone() };
+        assert_eq!(notes.save(vec![more.clone()]).await.expect("saved"), [more]);
+        assert!(std::fs::read_to_string(&path).expect("read").contains("A remark."));
+    }
+
+    #[tokio::test]
+    async fn of_a_backend_the_oldest_goes_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let notes = DriftNotes::open(&folder.path().join("drift.md")).expect("opened");
+        let other = Drift { key: DriftKey { backend: "codex".to_owned(), ..drift("x", 0).key }, ..drift("x", 0) };
+        let many = (0..300).map(|second| drift(&format!("kind {second}"), second)).chain([other.clone()]).collect();
+        let kept = notes.save(many).await.expect("saved");
+        assert_eq!(kept.len(), KEPT + 1);
+        assert!(kept.contains(&other), "another backend's stay");
+        assert!(kept.iter().all(|drift| *drift == other || drift.last.as_second() >= 100), "{kept:?}");
+    }
+}

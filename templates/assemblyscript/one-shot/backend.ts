@@ -1,0 +1,186 @@
+// {{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+//
+// One instance is one turn. There are no files, no clock and no network here, and no exceptions: a failed check ends the turn.
+
+import * as c from "./contract";
+import { DESCRIPTOR } from "./descriptor";
+import { Json, Kind, quoted } from "./json";
+
+const PROC: u32 = 1;
+const LINGER: u32 = 1;
+
+let turn: c.TurnRef | null = null;
+let over = false;
+let served: u32 = 0;
+let interrupted = false;
+let told: c.Outcome | null = null;
+let used: c.Usage | null = null;
+
+export function describe(): string {
+  return DESCRIPTOR;
+}
+
+export function handle(inputs: c.TimedInput[]): c.Result<c.Action[]> {
+  const out: c.Action[] = [];
+  for (let at = 0; at < inputs.length; at++) take(inputs[at].input, out);
+  return new c.Result<c.Action[]>(out);
+}
+
+export function save(): string | null {
+  return null;
+}
+
+export function load(state: string, savedBy: string): string | null {
+  return "a link of one turn does not move";
+}
+
+function take(input: c.Input, out: c.Action[]): void {
+  const now = turn;
+  if (input instanceof c.InputCommand) {
+    const command = (<c.InputCommand>input).value;
+    if (command instanceof c.CommandStartTurn && now === null && !over) {
+      const start = (<c.CommandStartTurn>command).value;
+      served = start.turn;
+      turn = new c.TurnRef(start.session, start.turn);
+      out.push(plan(start));
+    } else if (command instanceof c.CommandStartTurn) {
+      const start = (<c.CommandStartTurn>command).value;
+      if (start.turn == served) return;
+      const busy = failure(c.FailureKind.Other, "one link serves one turn");
+      out.push(new c.ActionTurnDone(new c.TurnDone(start.session, start.turn, busy, null, null)));
+    } else if (command instanceof c.CommandInterrupt && now !== null) {
+      interrupted = true;
+      out.push(new c.ActionStop(new c.Stop(PROC, c.Signal.Interrupt, 3000)));
+    }
+  } else if (input instanceof c.InputLine) {
+    const given = (<c.InputLine>input).value;
+    const raw = given.text.trim();
+    if (now !== null && given.pipe == c.Pipe.Stdout && raw != "") line(raw, now, out);
+  } else if (input instanceof c.InputSpawnFailed) {
+    const failed = (<c.InputSpawnFailed>input).value;
+    end(failure(failed.notFound ? c.FailureKind.NotFound : c.FailureKind.Other, failed.message), null, out);
+  } else if (input instanceof c.InputExited) {
+    const tail = (<c.InputExited>input).value.stderrTail.trim();
+    const message = tail == "" ? "the agent ended without a result" : tail;
+    const outcome = told;
+    end(outcome === null ? new c.OutcomeLost(new c.Failure(c.FailureKind.Crashed, message, null)) : outcome, used, out);
+  } else if (input instanceof c.InputTimer) {
+    const outcome = told;
+    if (outcome !== null && (<c.InputTimer>input).value == LINGER) end(outcome, used, out);
+  }
+}
+
+/** What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin. */
+function plan(start: c.StartTurn): c.Action {
+  const given: c.Value[] = [new c.ValueText("--json")];
+  const resume = start.nativeId;
+  if (resume !== null) {
+    given.push(new c.ValueText("--resume"));
+    given.push(new c.ValueText(resume));
+  }
+  const stdin: c.Chunk[] = [new c.ChunkText(prompt(start.parts))];
+  const session = new c.Some<u32>(start.session);
+  return new c.ActionSpawn(
+    new c.Spawn(PROC, "{{name}}", given, [], stdin, false, false, null, session, new c.Some<u32>(start.turn)),
+  );
+}
+
+/** What a line of output means. */
+function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
+  const parsed = Json.parse(raw);
+  const known = parsed !== null && parsed.kind == Kind.Object;
+  const said = parsed !== null && known ? parsed : new Json(Kind.Object);
+  const type = text(said, "type");
+  if (type == "session") {
+    const id = text(said, "id");
+    if (isId(id)) out.push(new c.ActionSessionReady(new c.SessionReady(now.session, id, null, null)));
+  } else if (type == "text") {
+    event(new c.EventKindText(new c.Text(0, text(said, "text"), false)), now, out);
+  } else if (type == "tool") {
+    event(new c.EventKindToolStart(toolStart(said)), now, out);
+  } else if (type == "tool-result") {
+    const ok = said.field("ok");
+    const status = ok !== null && ok.said == "true" ? c.ToolStatus.Ok : c.ToolStatus.Failed;
+    event(new c.EventKindToolEnd(new c.ToolEnd(text(said, "id"), status, text(said, "output"), null, [])), now, out);
+  } else if (type == "done") {
+    tell(new c.OutcomeCompleted(), usage(said.field("usage")), out);
+  } else if (type == "error") {
+    tell(failure(c.FailureKind.Other, text(said, "message")), null, out);
+  } else {
+    // Never dropped: it is how people learn that the agent changed.
+    const what = known ? `line type ${quoted(type)}` : "line that is not a JSON object";
+    event(new c.EventKindUnrecognised(new c.Unrecognised(what, known ? "type" : null, raw.slice(0, 500))), now, out);
+  }
+}
+
+function event(kind: c.EventKind, now: c.TurnRef, out: c.Action[]): void {
+  out.push(new c.ActionEvent(new c.Event(now.session, now.turn, kind)));
+}
+
+/** The turn ends with this when the process has exited, or two seconds from now. */
+function tell(outcome: c.Outcome, usage: c.Usage | null, out: c.Action[]): void {
+  if (told === null) out.push(new c.ActionSetTimer(new c.SetTimer(LINGER, 2000)));
+  told = outcome;
+  used = usage;
+}
+
+function end(outcome: c.Outcome, usage: c.Usage | null, out: c.Action[]): void {
+  const now = turn;
+  if (now === null) return;
+  turn = null;
+  over = true;
+  const how = interrupted && !(outcome instanceof c.OutcomeCompleted) ? new c.OutcomeInterrupted() : outcome;
+  out.push(new c.ActionTurnDone(new c.TurnDone(now.session, now.turn, how, null, usage)));
+}
+
+function failure(kind: c.FailureKind, message: string): c.Outcome {
+  return new c.OutcomeFailed(new c.Failure(kind, message, null));
+}
+
+function prompt(parts: c.Part[]): string {
+  const texts: string[] = [];
+  for (let at = 0; at < parts.length; at++) {
+    const part = parts[at];
+    if (part instanceof c.PartText) texts.push((<c.PartText>part).value);
+    else texts.push(part instanceof c.PartImage ? (<c.PartImage>part).value.path : (<c.PartFile>part).value.path);
+  }
+  return texts.join("\n\n");
+}
+
+/** A field that is text; what agents print may have any type. */
+function text(given: Json, name: string): string {
+  const value = given.text(name);
+  return value === null ? "" : value;
+}
+
+/** Whether it can be an agent's id of a session. */
+function isId(text: string): bool {
+  const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
+  for (let at = 0; at < text.length; at++) if (!letters.includes(text.charAt(at))) return false;
+  return text.length >= 1 && text.length <= 128 && !text.startsWith("-");
+}
+
+function toolStart(said: Json): c.ToolStart {
+  const name = text(said, "name");
+  const field = said.field("input");
+  const given = field !== null && field.kind == Kind.Object ? field : new Json(Kind.Object);
+  // Unified kinds of the agent's tools (see wit/types.wit), and what a use of them is about.
+  let kind = "other";
+  let target = "";
+  if (name == "shell") {
+    kind = "bash";
+    target = text(given, "command");
+  } else if (name == "read" || name == "edit") {
+    kind = `file_${name}`;
+    target = text(given, "path");
+  }
+  const title = target == "" ? name : target;
+  return new c.ToolStart(text(said, "id"), null, kind, name, title, target == "" ? null : target, given.toString());
+}
+
+function usage(said: Json | null): c.Usage | null {
+  if (said === null || said.kind != Kind.Object) return null;
+  const input = max<i64>(said.count("input"), 0);
+  const output = max<i64>(said.count("output"), 0);
+  return new c.Usage(<u32>input, <u32>output, 0, 0, null, null, null);
+}

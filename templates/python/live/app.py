@@ -1,0 +1,179 @@
+"""{{name}} as a backend: one process for all turns of a conversation, which takes prompts as JSON lines and prints JSON lines.
+
+The host calls `Backend`; one instance is one conversation. There are no files, no clock and no network here, and what is imported
+is imported while the component is built.
+"""
+
+import json
+import re
+import traceback
+from pathlib import Path
+
+from componentize_py_types import Err
+from wit_world import exports
+from wit_world.imports import types as t
+
+DESCRIPTOR = (Path(__file__).parent / "descriptor.json").read_text()
+
+# Unified kinds of the agent's tools (see wit/types.wit), and the field that says what a use is about.
+TOOLS = {"shell": ("bash", "command"), "read": ("file_read", "path"), "edit": ("file_edit", "path")}
+
+
+class Backend(exports.Backend):
+    def __init__(self) -> None:
+        self.proc = 0  # of the process that runs; each gets a new number
+        self.runs = False
+        self.turn: t.TurnRef | None = None
+        self.interrupted = False
+
+    def describe(self) -> str:
+        return DESCRIPTOR
+
+    def handle(self, inputs: list[t.TimedInput]) -> list[t.Action]:
+        out: list[t.Action] = []
+        try:
+            for timed in inputs:
+                self.take(timed.input, out)
+        except Exception as error:
+            traceback.print_exc()  # to the gateway's log
+            raise Err(f"{type(error).__name__}: {error}") from None
+        return out
+
+    def save(self) -> str | None:
+        return None  # an idle conversation is closed and resumed on the new generation
+
+    def load(self, state: str, saved_by: str) -> None:
+        raise Err("nothing was saved")
+
+    def take(self, given: t.Input, out: list[t.Action]) -> None:
+        match given:
+            case t.Input_Command(t.Command_StartTurn(start)) if self.turn is None:
+                self.turn = t.TurnRef(start.session, start.turn)
+                self.interrupted = False
+                if not self.runs:
+                    self.runs = True
+                    self.proc += 1
+                    out.append(t.Action_Spawn(self.plan(start)))
+                self.write({"type": "prompt", "text": prompt(start.parts)}, out)
+            case t.Input_Command(t.Command_StartTurn(start)) if self.turn and start.turn != self.turn.turn:
+                busy = t.Outcome_Failed(t.Failure(t.FailureKind.OTHER, "another turn is still open", None))
+                out.append(t.Action_TurnDone(t.TurnDone(start.session, start.turn, busy, None, None)))
+            case t.Input_Command(t.Command_Interrupt()) if self.turn:
+                self.interrupted = True
+                self.write({"type": "stop"}, out)
+            case t.Input_Command(t.Command_Shutdown()) if self.runs:
+                out.append(t.Action_CloseStdin(self.proc))
+            case t.Input_Line(line) if self.turn and line.pipe == t.Pipe.STDOUT and line.text.strip():
+                self.line(line.text.strip(), out)
+            case t.Input_SpawnFailed(failed):
+                self.runs = False
+                kind = t.FailureKind.NOT_FOUND if failed.not_found else t.FailureKind.OTHER
+                self.end(t.Outcome_Failed(t.Failure(kind, failed.message, None)), None, out)
+            case t.Input_Exited(exited) if exited.proc == self.proc:
+                self.runs = False
+                said = exited.stderr_tail.strip() or "the agent ended in the middle of a turn"
+                self.end(t.Outcome_Lost(t.Failure(t.FailureKind.CRASHED, said, None)), None, out)
+
+    def plan(self, start: t.StartTurn) -> t.Spawn:
+        """What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin."""
+        arguments = ["--serve"]
+        if start.native_id is not None:
+            arguments += ["--resume", start.native_id]
+        return t.Spawn(
+            proc=self.proc,
+            program="{{name}}",
+            arguments=[t.Value_Text(argument) for argument in arguments],
+            environment=[],
+            stdin=[],
+            keep_open=True,
+            listens=False,
+            basic_auth=None,
+            session=start.session,
+            turn=start.turn,
+        )
+
+    def write(self, message: dict, out: list[t.Action]) -> None:
+        line = json.dumps(message, ensure_ascii=False, separators=(",", ":")) + "\n"
+        out.append(t.Action_Write(t.Write(self.proc, [t.Chunk_Text(line)])))
+
+    def line(self, raw: str, out: list[t.Action]) -> None:
+        """What a line of output means."""
+        said = parse(raw)
+        match text(said, "type"):
+            case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
+                out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None)))
+            case "text":
+                self.event(t.EventKind_Text(t.Text(0, text(said, "text"), False)), out)
+            case "tool":
+                self.event(t.EventKind_ToolStart(tool_start(said)), out)
+            case "tool-result":
+                status = t.ToolStatus.OK if said.get("ok") is True else t.ToolStatus.FAILED
+                end = t.ToolEnd(text(said, "id"), status, text(said, "output"), None, [])
+                self.event(t.EventKind_ToolEnd(end), out)
+            case "done":
+                self.end(t.Outcome_Completed(), usage(said.get("usage")), out)
+            case "error":
+                self.end(t.Outcome_Failed(t.Failure(t.FailureKind.OTHER, text(said, "message"), None)), None, out)
+            case kind:
+                # Never dropped: it is how people learn that the agent changed.
+                what = f"line type {json.dumps(kind)}" if said else "line that is not a JSON object"
+                self.event(t.EventKind_Unrecognised(t.Unrecognised(what, "type" if said else None, raw[:500])), out)
+
+    def event(self, kind: t.EventKind, out: list[t.Action]) -> None:
+        out.append(t.Action_Event(t.Event(self.turn.session, self.turn.turn, kind)))
+
+    def end(self, outcome: t.Outcome, used: t.Usage | None, out: list[t.Action]) -> None:
+        if self.turn is None:
+            return
+        turn, self.turn = self.turn, None
+        if self.interrupted:
+            outcome = t.Outcome_Interrupted()
+        out.append(t.Action_TurnDone(t.TurnDone(turn.session, turn.turn, outcome, None, used)))
+
+
+def prompt(parts: list[t.Part]) -> str:
+    return "\n\n".join(part.value if isinstance(part, t.Part_Text) else part.value.path for part in parts)
+
+
+def parse(raw: str) -> dict:
+    """The JSON object of a line; an empty one where it is none."""
+    try:
+        value = {} if is_deep(raw) else json.loads(raw)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate pair is no text for the host
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_deep(line: str) -> bool:
+    """Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch."""
+    if line.count("[") + line.count("{") <= 128:
+        return False
+    open_brackets = 0
+    for token in re.finditer(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', line):
+        open_brackets += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if open_brackets > 128:
+            return True
+    return False
+
+
+def text(of: dict, field: str) -> str:
+    """A field that is text; what agents print may have any type."""
+    value = of.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def tool_start(said: dict) -> t.ToolStart:
+    name, given = text(said, "name"), said.get("input")
+    kind, field = TOOLS.get(name, ("other", ""))
+    target = text(given, field) if isinstance(given, dict) else ""
+    shown = json.dumps(given if isinstance(given, dict) else {}, ensure_ascii=False, separators=(",", ":"))
+    return t.ToolStart(text(said, "id"), None, kind, name, target or name, target or None, shown)
+
+
+def usage(said: object) -> t.Usage | None:
+    if not isinstance(said, dict):
+        return None
+    counts = [value if isinstance(value := said.get(field), int) else 0 for field in ("input", "output")]
+    used, made = (min(max(int(value), 0), 0xFFFF_FFFF) for value in counts)
+    return t.Usage(used, made, 0, 0, None, None, None)

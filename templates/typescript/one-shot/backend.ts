@@ -1,0 +1,220 @@
+// {{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+//
+// One instance is one turn. There are no files, no clock and no network here; what is thrown becomes the error of `handle`.
+
+import type { Action, Backend, EventKind, Input, Outcome, Part, StartTurn, ToolStart, TurnRef, Usage } from "./contract.js";
+import { descriptor } from "./descriptor.js";
+
+type Said = { [field: string]: unknown };
+
+const PROC = 1;
+const LINGER = 1;
+
+// Unified kinds of the agent's tools (see wit/types.wit), and the field that says what a use is about.
+const TOOLS = new Map([
+  ["shell", ["bash", "command"]],
+  ["read", ["file_read", "path"]],
+  ["edit", ["file_edit", "path"]],
+]);
+
+let turn: TurnRef | null = null;
+let served: number | null = null;
+let interrupted = false;
+let result: { outcome: Outcome; usage: Usage | null } | null = null;
+
+export const backend: Backend = {
+  describe: () => descriptor,
+  handle(inputs) {
+    const out: Action[] = [];
+    for (const { input } of inputs) take(input, out);
+    return out;
+  },
+  save: () => null,
+  load() {
+    throw "a link of one turn does not move";
+  },
+};
+
+function take(input: Input, out: Action[]): void {
+  if (input.tag === "command" && input.val.tag === "start-turn") {
+    const start = input.val.val;
+    if (served !== null)
+      return void (served !== start.turn && out.push(done(start, failed("other", "one link serves one turn"), null)));
+    served = start.turn;
+    turn = { session: start.session, turn: start.turn };
+    out.push(plan(start));
+  }
+  if (turn === null) return;
+  if (input.tag === "command" && input.val.tag === "interrupt") {
+    interrupted = true;
+    out.push({ tag: "stop", val: { proc: PROC, signal: "interrupt", graceMs: 3000 } });
+  } else if (input.tag === "line" && input.val.pipe === "stdout" && input.val.text.trim() !== "") {
+    line(input.val.text.trim(), turn, out);
+  } else if (input.tag === "spawn-failed") {
+    end(failed(input.val.notFound ? "not-found" : "other", input.val.message), null, out);
+  } else if (input.tag === "exited") {
+    const message = input.val.stderrTail.trim() || "the agent ended without a result";
+    const lost: Outcome = { tag: "lost", val: { kind: "crashed", message, retryAfterMs: null } };
+    end(result?.outcome ?? lost, result?.usage ?? null, out);
+  } else if (input.tag === "timer" && input.val === LINGER && result !== null) {
+    end(result.outcome, result.usage, out);
+  }
+}
+
+/** What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin. */
+function plan(start: StartTurn): Action {
+  const resume = start.nativeId === null ? [] : ["--resume", start.nativeId];
+  return {
+    tag: "spawn",
+    val: {
+      proc: PROC,
+      program: "{{name}}",
+      arguments: ["--json", ...resume].map((val) => ({ tag: "text", val })),
+      environment: [],
+      stdin: [{ tag: "text", val: prompt(start.parts) }],
+      keepOpen: false,
+      listens: false,
+      basicAuth: null,
+      session: start.session,
+      turn: start.turn,
+    },
+  };
+}
+
+/** What a line of output means. */
+function line(raw: string, turn: TurnRef, out: Action[]): void {
+  const said = parse(raw);
+  const event = (kind: EventKind) => out.push({ tag: "event", val: { ...turn, kind } });
+  switch (said.type) {
+    case "session":
+      if (!/^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$/.test(text(said.id))) break;
+      out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null } });
+      break;
+    case "text":
+      event({ tag: "text", val: { part: 0, text: text(said.text), replace: false } });
+      break;
+    case "tool":
+      event({ tag: "tool-start", val: toolStart(said) });
+      break;
+    case "tool-result": {
+      const status = said.ok === true ? "ok" : "failed";
+      event({ tag: "tool-end", val: { id: text(said.id), status, output: text(said.output), exitCode: null, diffs: [] } });
+      break;
+    }
+    case "done":
+      told({ tag: "completed" }, usage(said.usage), out);
+      break;
+    case "error":
+      told(failed("other", text(said.message)), null, out);
+      break;
+    default: {
+      // Never dropped: it is how people learn that the agent changed.
+      const known = Object.keys(said).length > 0;
+      const what = known ? `line type ${JSON.stringify(text(said.type))}` : "line that is not a JSON object";
+      event({ tag: "unrecognised", val: { what, path: known ? "type" : null, sample: raw.slice(0, 500).toWellFormed() } });
+    }
+  }
+}
+
+/** The turn ends with this when the process has exited, or two seconds from now. */
+function told(outcome: Outcome, usage: Usage | null, out: Action[]): void {
+  if (result === null) out.push({ tag: "set-timer", val: { timer: LINGER, afterMs: 2000 } });
+  result = { outcome, usage };
+}
+
+function end(outcome: Outcome, usage: Usage | null, out: Action[]): void {
+  if (turn === null) return;
+  const how: Outcome = interrupted && outcome.tag !== "completed" ? { tag: "interrupted" } : outcome;
+  out.push(done(turn, how, usage));
+  turn = null;
+}
+
+function done({ session, turn }: TurnRef, outcome: Outcome, usage: Usage | null): Action {
+  return { tag: "turn-done", val: { session, turn, outcome, text: null, usage } };
+}
+
+function failed(kind: "not-found" | "other", message: string): Outcome {
+  return { tag: "failed", val: { kind, message, retryAfterMs: null } };
+}
+
+function prompt(parts: Part[]): string {
+  return parts.map((part) => (part.tag === "text" ? part.val : part.val.path)).join("\n\n");
+}
+
+/** The JSON object of a line; an empty one where it is none. */
+function parse(raw: string): Said {
+  try {
+    const value = isDeep(raw) ? {} : JSON.parse(raw);
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
+function isDeep(line: string): boolean {
+  let brackets = 0;
+  for (const letter of "[{") {
+    for (let at = line.indexOf(letter); at >= 0 && brackets <= 128; at = line.indexOf(letter, at + 1)) brackets += 1;
+  }
+  if (brackets <= 128) return false;
+  let open = 0;
+  for (let at = 0; at < line.length; at++) {
+    const letter = line[at];
+    if (letter === "[" || letter === "{") open += 1;
+    else if (letter === "]" || letter === "}") open -= 1;
+    else if (letter === '"') at = endOfText(line, at);
+    if (open > 128) return true;
+  }
+  return false;
+}
+
+/** Where the text ends that begins with the quotation mark at `from`. */
+function endOfText(line: string, from: number): number {
+  for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
+    let before = at;
+    while (line[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
+  return line.length;
+}
+
+function isObject(value: unknown): value is Said {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A value that is text; what agents print may have any type. Halves of surrogate pairs are no text for the host. */
+function text(value: unknown): string {
+  return typeof value === "string" ? value.toWellFormed() : "";
+}
+
+function toolStart(said: Said): ToolStart {
+  const name = text(said.name);
+  const given = isObject(said.input) ? said.input : {};
+  const [kind, field] = TOOLS.get(name) ?? ["other", ""];
+  const target = text(given[field]);
+  return {
+    id: text(said.id),
+    parent: null,
+    kind,
+    nativeName: name,
+    title: target || name,
+    target: target || null,
+    input: JSON.stringify(given),
+  };
+}
+
+function usage(said: unknown): Usage | null {
+  if (!isObject(said)) return null;
+  const count = (value: unknown) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) : 0);
+  const { input, output } = said;
+  return {
+    input: count(input),
+    output: count(output),
+    cached: 0,
+    reasoning: 0,
+    costUsd: null,
+    contextUsed: null,
+    contextSize: null,
+  };
+}

@@ -1,0 +1,278 @@
+//! The drift radar: what is unknown is told while the turn runs, once; what cannot be read is a failure of its own; a
+//! backend that reads worse since a reload is taken back.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use aetheel::agent::{Command, EventKind, Exit, Input, Outcome, Unrecognised};
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Dispatcher, status_rows};
+use aetheel::event::Lane;
+use aetheel::queue::Limits;
+use aetheel::redact::Redactor;
+use aetheel::turn::recording::{self, What};
+use aetheel::turn::{Agent as KnownAgent, Agents, GuestFailure};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::support::scripted::{
+    Agent, Collected, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding, done, event, message, parts, spawn, text_event,
+};
+
+const SEVEN: Lane = Lane::Channel(7);
+const SECRET: &str = "sk-canary-0123456789";
+
+/// Understands `text X`, `done` and `spent`; `huh X` is unknown to it, and at `trap` it crashes. A `narrow` one knows no `text`.
+fn reader(narrow: bool) -> Understanding {
+    Arc::new(move |_, input| {
+        Ok(match input {
+            Input::Command(Command::StartTurn(start)) => vec![spawn(start, &[])],
+            Input::Line(line) => match line.text.split_once(' ').unwrap_or((&line.text, "")) {
+                ("text", text) if !narrow => vec![event(text_event(text))],
+                ("done", _) => vec![done(Outcome::Completed)],
+                ("trap", _) => return Err(GuestFailure::Trapped("unreachable".to_owned())),
+                (word, what) => {
+                    let what = if word == "huh" { what.to_owned() } else { format!("line {word:?}") };
+                    let sample = format!(r#"{{"type":"{what}","key":"{SECRET}","said":"{}"}}"#, "x".repeat(500));
+                    vec![event(EventKind::Unrecognised(Unrecognised { what, path: Some("type".to_owned()), sample }))]
+                }
+            },
+            _ => vec![],
+        })
+    })
+}
+
+/// A dispatcher whose agent says what the prompt says, `;` between the lines, and stops at `wait` until it may go on.
+struct Scene {
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    backends: Arc<Replaceable>,
+    agents: Agents,
+    go: watch::Sender<bool>,
+    asked: usize,
+}
+
+impl Scene {
+    async fn new(folder: &Path, backends: Replaceable, rollback: bool) -> Self {
+        let (go, may) = watch::channel(false);
+        let launcher = ScriptedLauncher::new(move |agent: Agent| {
+            let mut may = may.clone();
+            async move {
+                for line in agent.prompt.split(';') {
+                    if line == "wait" {
+                        let _ = may.wait_for(|may| *may).await;
+                    } else {
+                        agent.say(&[line]).await;
+                    }
+                }
+                agent.exit(Exit::Code(0), "").await;
+            }
+        });
+        let (collected, backends) = (Arc::new(Collected::default()), Arc::new(backends));
+        let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let mut parts = parts(folder, "scripted", backends.clone(), launcher, &collected, limits).await;
+        parts.host.agents.set("scripted", KnownAgent { version: Some("1.4.2".to_owned()), ..KnownAgent::default() });
+        parts.redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        parts.rollback = rollback;
+        let agents = parts.host.agents.clone();
+        Self { dispatcher: Dispatcher::new(parts), collected, backends, agents, go, asked: 0 }
+    }
+
+    fn ask(&mut self, prompt: &str) {
+        self.dispatcher.submit(message(7, prompt)).unwrap();
+        self.asked += 1;
+    }
+
+    /// What people were told of the answer: its text and its failure.
+    async fn answer(&mut self, prompt: &str) -> (String, Option<String>) {
+        self.ask(prompt);
+        let answer = self.collected.answers(self.asked).await.pop().unwrap().1;
+        self.dispatcher.lane_idle(&SEVEN).await;
+        (answer.text, answer.failure)
+    }
+
+    async fn notice(&self, count: usize) -> String {
+        let notices = self.collected.notices(count).await;
+        assert_eq!(notices.len(), count, "{notices:#?}");
+        let last = notices.last().unwrap();
+        assert_eq!((last.channel, last.about), (None, None), "for the operator");
+        last.text.clone()
+    }
+
+    async fn shut_down(self) {
+        self.dispatcher.shutdown(std::time::Duration::from_secs(30)).await;
+    }
+}
+
+fn one(generation: Arc<ScriptedBackend>) -> Replaceable {
+    let backends = Replaceable::default();
+    backends.load(generation);
+    backends
+}
+
+fn wide() -> Arc<ScriptedBackend> {
+    ScriptedBackend::new(reader(false)).of_generation(1, "a")
+}
+
+fn narrow(number: u32, digest: &str) -> Arc<ScriptedBackend> {
+    ScriptedBackend::new(reader(true)).of_generation(number, digest)
+}
+
+#[tokio::test]
+async fn something_unknown_is_told_while_the_turn_runs_and_once_also_after_a_restart() {
+    let folder = TempDir::new().unwrap();
+    let mut scene = Scene::new(folder.path(), one(wide()), true).await;
+    scene.ask("huh event foo;huh event foo;huh item `bar`;wait;text Hello;done");
+    let told = scene.notice(1).await;
+    assert!(scene.dispatcher.is_busy(&SEVEN), "the turn still runs");
+    for part in
+        ["**scripted**, agent version 1.4.2, generation 1@aaaaaaaaaaaa, recording `", "- `event foo` at `type`", "- `item 'bar'` at"]
+    {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert!(told.contains(r#"{"type":"event foo","key":"***","said":"xxxxxxxxxxxxxxxx…"}"#), "{told}");
+    assert!(told.contains("aetheel backend replay") && told.contains("docs/drift.md") && !told.contains("more;"), "{told}");
+    scene.go.send(true).unwrap();
+    assert_eq!(scene.collected.answers(1).await[0].1.text, "Hello");
+    assert_eq!(scene.answer("huh event foo;text again;done").await.0, "again");
+    scene.shut_down().await;
+    let written = std::fs::read_to_string(folder.path().join("config/state/drift.md")).unwrap();
+    assert!(written.contains("`scripted` agent `1.4.2` component `aaaaaaaaaaaa`: `event foo` 3 times"), "{written}");
+
+    // Another life, and then another component: neither tells of it again, but of what is new.
+    let mut scene = Scene::new(folder.path(), one(wide()), true).await;
+    scene.answer("huh event foo;text Hello;done").await;
+    scene.backends.load(ScriptedBackend::new(reader(false)).of_generation(2, "b"));
+    scene.answer("huh event foo;text Hello;done").await;
+    scene.answer("huh event new;text Hello;done").await;
+    let told = scene.notice(1).await;
+    assert!(told.contains("`event new`") && !told.contains("`event foo`"), "{told}");
+    scene.shut_down().await;
+    let written = std::fs::read_to_string(folder.path().join("config/state/drift.md")).unwrap();
+    assert!(written.contains("component `aaaaaaaaaaaa`: `event foo` 4 times"), "{written}");
+    assert!(written.contains("component `bbbbbbbbbbbb`: `event foo` 1 times"), "{written}");
+}
+
+#[tokio::test]
+async fn another_version_of_the_agent_is_told_of_again() {
+    let folder = TempDir::new().unwrap();
+    let mut scene = Scene::new(folder.path(), one(wide()), true).await;
+    scene.answer("huh event foo;text Hello;done").await;
+    scene.notice(1).await;
+    scene.agents.set("scripted", KnownAgent { version: Some("1.5.0".to_owned()), ..KnownAgent::default() });
+    scene.answer("huh event foo;text Hello;done").await;
+    assert!(scene.notice(2).await.contains("agent version 1.5.0"));
+}
+
+#[tokio::test]
+async fn output_without_anything_readable_is_a_failure_of_its_own_and_stands_in_the_recording() {
+    let folder = TempDir::new().unwrap();
+    let mut scene = Scene::new(folder.path(), one(narrow(1, "a")), true).await;
+    let (text, failure) = scene.answer("text Hello;done").await;
+    assert_eq!(text, "");
+    let failure = failure.unwrap();
+    assert!(failure.starts_with("The agent answered, but in a form this version of its backend cannot read. (unread, "), "{failure}");
+    // It ended without a result that the backend knows.
+    let (_, failure) = scene.answer("text Hello").await;
+    assert!(failure.unwrap().contains("(unread, "));
+    // Nothing was said: nothing is wrong.
+    assert_eq!(scene.answer("done").await, (String::new(), None));
+    assert!(scene.notice(1).await.contains("- `line \"text\"`"));
+    scene.shut_down().await;
+    let mut endings = Vec::new();
+    for day in std::fs::read_dir(folder.path().join("recordings")).unwrap() {
+        for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let entries = recording::read(&text).unwrap().1;
+            endings
+                .extend(entries.into_iter().filter_map(|entry| if let What::Ending { how, .. } = entry.what { Some(how) } else { None }));
+        }
+    }
+    assert_eq!(endings.iter().filter(|how| *how == "unread: line \"text\"").count(), 2, "{endings:?}");
+}
+
+#[tokio::test]
+async fn a_generation_that_reads_worse_is_taken_back_once_and_the_operator_is_told() {
+    let folder = TempDir::new().unwrap();
+    let mut scene = Scene::new(folder.path(), one(wide()), true).await;
+    for _ in 0..3 {
+        assert_eq!(scene.answer("text Hello;done").await, ("Hello".to_owned(), None));
+    }
+    scene.backends.load(narrow(2, "b"));
+    assert!(scene.answer("text Hello;done").await.1.is_some());
+    assert!(scene.notice(1).await.contains("- `line \"text\"`"));
+    assert!(scene.answer("trap;").await.1.is_some());
+    assert!(scene.answer("text Hello;done").await.1.is_some());
+    let told = scene.notice(2).await;
+    for part in ["2@bbbbbbbbbbbb of **scripted**", "3 of its first 3 turns were misread, before that 0 of 3", "3@aaaaaaaaaaaa serves now"] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    // What serves now reads again what the other could not.
+    assert_eq!(scene.answer("text Hello;done").await, ("Hello".to_owned(), None));
+    // Put back, it may read as badly as it likes.
+    for _ in 0..4 {
+        assert!(scene.answer("trap;").await.1.is_some());
+    }
+    scene.backends.load(ScriptedBackend::new(reader(false)).of_generation(4, "b"));
+    for _ in 0..4 {
+        assert!(scene.answer("trap;").await.1.is_some());
+    }
+    let rolled_back = scene.backends.clone();
+    scene.shut_down().await;
+    assert_eq!(rolled_back.rolled_back.borrow().len(), 1);
+}
+
+#[tokio::test]
+async fn a_new_version_of_the_agent_is_no_reason_to_take_a_backend_back() {
+    let folder = TempDir::new().unwrap();
+    let mut scene = Scene::new(folder.path(), one(wide()), true).await;
+    for _ in 0..5 {
+        scene.answer("text Hello;done").await;
+    }
+    scene.agents.set("scripted", KnownAgent { version: Some("2.0.0".to_owned()), ..KnownAgent::default() });
+    scene.backends.load(narrow(2, "b"));
+    for _ in 0..5 {
+        assert!(scene.answer("text Hello;done").await.1.is_some());
+    }
+    let backends = scene.backends.clone();
+    scene.shut_down().await;
+    assert!(backends.rolled_back.borrow().is_empty());
+}
+
+#[tokio::test]
+async fn where_nothing_is_taken_back_the_operator_learns_why_and_what_to_do() {
+    for (rollback, refusal, expected) in [
+        (true, Some("the folder cannot be written to"), "still serves: the folder cannot be written to."),
+        (false, None, "BACKEND_ROLLBACK is `never`; `aetheel backend rollback scripted` takes it back"),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let mut backends = one(wide());
+        backends.refusal = refusal;
+        let mut scene = Scene::new(folder.path(), backends, rollback).await;
+        for _ in 0..3 {
+            scene.answer("text Hello;done").await;
+        }
+        scene.backends.load(narrow(2, "b"));
+        for _ in 0..5 {
+            scene.answer("trap;").await;
+        }
+        let told = scene.notice(1).await;
+        assert!(told.contains(expected) && told.contains("(not rolled back)"), "{told}");
+        let backends = scene.backends.clone();
+        scene.shut_down().await;
+        assert_eq!(backends.rolled_back.borrow().len(), usize::from(rollback), "asked once");
+    }
+}
+
+#[tokio::test]
+async fn owners_see_in_the_status_what_the_backend_does_not_know() {
+    let folder = TempDir::new().unwrap();
+    let mut scene = Scene::new(folder.path(), one(wide()), true).await;
+    scene.answer("huh event foo;huh event foo;text Hello;done").await;
+    let view = scene.dispatcher.view(&SEVEN).await;
+    let rows = |owner| status_rows(&view, owner, jiff::Timestamp::now()).into_iter().filter(|row| row.text.contains("event foo")).count();
+    assert_eq!((rows(true), rows(false)), (1, 0), "{view:?}");
+    scene.backends.load(ScriptedBackend::new(reader(false)).of_generation(2, "b"));
+    let view = scene.dispatcher.view(&SEVEN).await;
+    assert!(view.warnings.1.is_empty(), "another component has met nothing yet: {view:?}");
+}

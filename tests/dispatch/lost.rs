@@ -1,0 +1,482 @@
+//! Replies that no parser could read: each kind of loss, an agent that is heard to its end, and the delivery, once, whatever
+//! dies when.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::{EventKind as Told, Exit, FailureKind, Input, Outcome, Unrecognised};
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Again, AgainRefusal, Answer, Dispatcher, Person};
+use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel::queue::Limits;
+use aetheel::turn::{Backend, Backends, GuestFailure, ProcessCommand};
+use aetheel::workspace::{LostState, LostTurn, SessionId, Workspace};
+use tokio::sync::watch;
+
+use crate::support::scripted::{
+    Agent, Collected, ScriptedBackend, ScriptedLauncher, Understanding, done, event, failure, message, parts, plain, text_event,
+};
+
+const ANN: u64 = 4;
+const BOB: u64 = 5;
+
+/// Makes of a line `riddle X` what `of` says; everything else is plain.
+fn riddles(of: impl Fn(&str) -> Result<Vec<aetheel::agent::Action>, GuestFailure> + Send + Sync + 'static) -> Understanding {
+    let plain = plain();
+    Arc::new(move |state, input| match input {
+        Input::Line(line) if line.text.starts_with("riddle ") => of(line.text.trim_start_matches("riddle ")),
+        _ => plain(state, input),
+    })
+}
+
+/// The newer parser.
+fn solved() -> Arc<dyn Backend> {
+    ScriptedBackend::new(riddles(|text| Ok(vec![event(text_event(text))]))).of_generation(2, "2")
+}
+
+fn trapping() -> Understanding {
+    riddles(|_| Err(GuestFailure::Trapped("out of bounds".to_owned())))
+}
+
+/// The only backend, which can be replaced.
+struct Replaceable(Mutex<Arc<dyn Backend>>);
+
+impl Backends for Replaceable {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        Some(self.0.lock().unwrap().clone()).filter(|backend| backend.descriptor().name == name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["scripted".to_owned()]
+    }
+}
+
+/// One life of a gateway over a folder.
+struct Life {
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    launcher: Arc<ScriptedLauncher>,
+    backends: Arc<Replaceable>,
+    workspace: Workspace,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Life {
+    fn begin(folder: &Path, backend: Arc<dyn Backend>, launcher: Arc<ScriptedLauncher>) -> Self {
+        Self::with(folder, backend, launcher, true, Duration::from_secs(60))
+    }
+
+    fn with(folder: &Path, backend: Arc<dyn Backend>, launcher: Arc<ScriptedLauncher>, journal: bool, timeout: Duration) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let collected = Arc::new(Collected::default());
+        let backends = Arc::new(Replaceable(Mutex::new(backend)));
+        let limits = Limits { max_concurrent: 2, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let (dispatcher, workspace) = runtime.block_on(async {
+            let mut parts = parts(folder, "scripted", backends.clone(), launcher.clone(), &collected, limits).await;
+            if journal {
+                parts.journal = Some(parts.workspace.journal().await.unwrap());
+            }
+            parts.host.query_timeout = timeout;
+            let workspace = parts.workspace.clone();
+            let dispatcher = Dispatcher::new(parts);
+            dispatcher.recover();
+            (dispatcher, workspace)
+        });
+        Self { dispatcher, collected, launcher, backends, workspace, runtime }
+    }
+
+    fn ask(&self, prompt: &str) {
+        let origin = Origin::Message { channel: 7, message: 100 + prompt.len() as u64 };
+        let submitted = NewEvent { asker: Some(ANN), origin, key: Some(format!("test:{prompt}")), ..message(7, prompt) };
+        self.runtime.block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await }).unwrap();
+    }
+
+    fn answers(&self, count: usize) -> Vec<(Event, Answer)> {
+        self.runtime.block_on(self.collected.answers(count))
+    }
+
+    fn lost(&self) -> Vec<LostTurn> {
+        self.runtime.block_on(self.workspace.lost_turns().all())
+    }
+
+    fn replace(&self, backend: Arc<dyn Backend>) {
+        *self.backends.0.lock().unwrap() = backend;
+    }
+
+    fn reread(&self) {
+        self.runtime.block_on(self.dispatcher.reread(None));
+    }
+
+    fn press(&self, id: &str, person: u64) -> Result<Again, AgainRefusal> {
+        self.runtime.block_on(self.dispatcher.again(id, &user(person, false), true))
+    }
+
+    /// Waits until nothing runs or waits.
+    fn rest(&self) {
+        self.runtime.block_on(self.dispatcher.idle());
+    }
+
+    /// Waits until the journal says that an event is over, and returns it.
+    fn over(&self, folder: &Path, event: u64) -> String {
+        let file = folder.join("config/state/queue.md");
+        let wanted = format!("- [x] `{event}`");
+        let wait = async {
+            loop {
+                let text = std::fs::read_to_string(&file).unwrap();
+                if text.contains(&wanted) {
+                    return text;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await }).expect("it is checked off")
+    }
+
+    fn die(self) {
+        self.runtime.shutdown_background();
+    }
+}
+
+fn user(id: u64, owner: bool) -> Person {
+    Person::User { id, roles: vec![], owner, name: "somebody".to_owned() }
+}
+
+/// Agents that say these lines and end.
+fn saying(lines: &'static [&'static str]) -> Arc<ScriptedLauncher> {
+    ScriptedLauncher::new(move |agent: Agent| async move {
+        agent.say(lines).await;
+        agent.exit(Exit::Code(0), "").await;
+    })
+}
+
+fn recording(folder: &Path, turn: &LostTurn) -> String {
+    std::fs::read_to_string(folder.join("recordings").join(&turn.recording)).unwrap()
+}
+
+/// A life in which a reply was lost; returns its turn.
+fn one_lost(folder: &Path) -> (Life, LostTurn) {
+    let life = Life::begin(folder, Arc::new(ScriptedBackend::new(trapping())), saying(&["session s-1", "riddle the answer", "done"]));
+    life.ask("one");
+    life.answers(1);
+    life.over(folder, 1);
+    let lost = life.lost().remove(0);
+    (life, lost)
+}
+
+#[test]
+fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
+    let protocol = || Ok(vec![done(Outcome::Failed(failure(FailureKind::Protocol)))]);
+    let unknown = || event(Told::Unrecognised(Unrecognised { what: "riddle".to_owned(), path: None, sample: String::new() }));
+    let kinds: [(&str, Understanding); 5] = [
+        ("unread", riddles(move |_| Ok(vec![unknown()]))),
+        ("backend refused", riddles(|_| Err(GuestFailure::Refused("no".to_owned())))),
+        ("backend crashed", trapping()),
+        ("backend cut off", riddles(|_| Err(GuestFailure::CutOff("time".to_owned())))),
+        ("protocol", riddles(move |_| protocol())),
+    ];
+    for (kind, understanding) in kinds {
+        let folder = tempfile::tempdir().unwrap();
+        let life = Life::begin(folder.path(), Arc::new(ScriptedBackend::new(understanding)), saying(&["riddle it works", "done"]));
+        life.ask("one");
+        let answer = life.answers(1).remove(0).1;
+        assert!(answer.failure.as_ref().unwrap().contains(kind), "{answer:?}");
+        let lost = life.lost().remove(0);
+        let offer = answer.offer.expect("another try");
+        assert_eq!((offer.id, offer.label.as_str()), (format!("lost-{}", lost.turn), "Try again with a newer parser"));
+        assert_eq!((lost.state, lost.lane.clone(), lost.event), (LostState::Lost, Lane::Channel(7), 1));
+        assert_eq!((lost.channel, lost.message, lost.asker), (Some(7), Some(103), Some(ANN)));
+        assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::NotYet), "nothing newer is there");
+        life.replace(solved());
+        assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Ok(Again::Delivered), "{kind}");
+        let (asked, answer) = life.answers(2).remove(1);
+        assert_eq!((answer.text.as_str(), &answer.failure), ("it works", &None), "{kind}");
+        assert_eq!(answer.notices, [format!("The reply that could not be read at first. (recovered, {})", lost.turn)]);
+        assert_eq!((asked.origin, asked.lane), (Origin::Message { channel: 7, message: 103 }, Lane::Channel(7)));
+        life.rest();
+        assert_eq!(life.lost()[0].state, LostState::Delivered);
+        assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::Delivered));
+        assert_eq!(life.launcher.prompts(), ["one"], "no agent was asked");
+    }
+}
+
+#[test]
+fn what_was_never_said_or_failed_for_another_reason_is_not_lost() {
+    let plain_words = plain();
+    let at_once: Understanding = Arc::new(|_, _| Err(GuestFailure::Trapped("at once".to_owned())));
+    let signed_out: Understanding = Arc::new(move |state, input| match input {
+        Input::Line(line) if line.text == "out" => Ok(vec![done(Outcome::Failed(failure(FailureKind::Authentication)))]),
+        _ => plain_words(state, input),
+    });
+    for understanding in [at_once, signed_out] {
+        let folder = tempfile::tempdir().unwrap();
+        let life = Life::begin(folder.path(), Arc::new(ScriptedBackend::new(understanding)), saying(&["out"]));
+        life.ask("one");
+        let answer = life.answers(1).remove(0).1;
+        assert!(answer.failure.is_some() && answer.offer.is_none(), "{answer:?}");
+        assert!(life.lost().is_empty());
+        assert!(!folder.path().join("recordings/lost").exists());
+    }
+}
+
+#[test]
+fn an_agent_whose_guest_failed_is_heard_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
+        agent.say(&["riddle one "]).await;
+        // It goes on only because its stdin ends, and is not killed.
+        match agent.commands.recv().await {
+            Some(ProcessCommand::CloseStdin) | None => {}
+            Some(other) => panic!("not asked for: {other:?}"),
+        }
+        agent.say(&["riddle two", "done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let life = Life::begin(folder.path(), Arc::new(ScriptedBackend::new(trapping())), launcher);
+    life.ask("one");
+    let answer = life.answers(1).remove(0).1;
+    assert!(answer.failure.unwrap().contains("(backend crashed, "));
+    let lost = life.lost().remove(0);
+    let recorded = recording(folder.path(), &lost);
+    let host = recorded.find("no guest sees what follows").expect("it is said");
+    let second = recorded.find("riddle two").expect("it is written down");
+    assert!(host < second && recorded[second..].contains("exited"), "{recorded}");
+    life.replace(solved());
+    life.press(&format!("lost-{}", lost.turn), ANN).unwrap();
+    assert_eq!(life.answers(2)[1].1.text, "one two");
+}
+
+#[test]
+fn an_agent_whose_guest_failed_is_held_to_the_turns_clock_and_to_peoples_wish() {
+    for (timeout, kind) in [(Duration::from_millis(300), "(backend crashed, "), (Duration::from_secs(60), "(stopped, ")] {
+        let folder = tempfile::tempdir().unwrap();
+        let (said, mut heard) = watch::channel(false);
+        let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
+            let said = said.clone();
+            async move {
+                agent.say(&["riddle and never an end"]).await;
+                while let Some(command) = agent.commands.recv().await {
+                    match command {
+                        ProcessCommand::CloseStdin => said.send_replace(true),
+                        ProcessCommand::Stop { .. } => break,
+                        _ => continue,
+                    };
+                }
+                agent.exit(Exit::Signal(15), "").await;
+            }
+        });
+        let life = Life::with(folder.path(), Arc::new(ScriptedBackend::new(trapping())), launcher, true, timeout);
+        life.ask("one");
+        life.runtime.block_on(heard.wait_for(|heard| *heard)).unwrap();
+        if timeout > Duration::from_secs(1) {
+            let _inside = life.runtime.enter();
+            assert!(life.dispatcher.stop(&Lane::Channel(7)));
+        }
+        let failure = life.answers(1).remove(0).1.failure.unwrap();
+        assert!(failure.contains(kind), "{failure}");
+    }
+}
+
+#[test]
+fn a_newer_generation_is_told_of_once_and_delivers_all_for_an_operator() {
+    let folder = tempfile::tempdir().unwrap();
+    let (life, _) = one_lost(folder.path());
+    life.ask("three");
+    life.answers(2);
+    life.reread();
+    let useless = riddles(|_| Err(GuestFailure::Refused("still not".to_owned())));
+    life.replace(ScriptedBackend::new(useless).of_generation(3, "3"));
+    life.reread();
+    assert!(life.lost().iter().all(|turn| turn.state == LostState::Lost && turn.tried.is_some()));
+    assert_eq!(life.runtime.block_on(life.collected.notices(0)).len(), 0);
+    life.replace(solved());
+    life.reread();
+    life.reread();
+    let notices = life.runtime.block_on(life.collected.notices(1));
+    assert_eq!((notices.len(), notices[0].channel), (1, None));
+    assert_eq!(notices[0].text, "2 lost replies of `scripted` can be read by 2@222222222222. (recoverable)");
+    let offer = notices[0].offer.clone().unwrap();
+    assert_eq!(offer.label, "Deliver them");
+    assert_eq!(life.press(&offer.id, ANN), Err(AgainRefusal::NotOperator));
+    let owner = user(BOB, true);
+    let press = || life.runtime.block_on(life.dispatcher.again(&offer.id, &owner, true));
+    assert_eq!(press(), Ok(Again::Delivered));
+    let texts: Vec<String> = life.answers(4).into_iter().skip(2).map(|(_, answer)| answer.text).collect();
+    assert_eq!(texts, ["the answer", "the answer"]);
+    life.rest();
+    assert_eq!(press(), Err(AgainRefusal::Gone));
+    let stranger = life.runtime.block_on(life.dispatcher.again("lost-ab12", &user(BOB, false), false));
+    assert_eq!(stranger, Err(AgainRefusal::NotAdmitted));
+}
+
+#[test]
+fn a_reply_waits_for_the_turn_of_its_lane_and_no_stop_takes_it_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, lost) = one_lost(folder.path());
+    first.die();
+    let (gate, opened) = watch::channel(false);
+    let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
+        let mut opened = opened.clone();
+        async move {
+            let _ = opened.wait_for(|open| *open).await;
+            agent.commands.recv().await;
+            agent.exit(Exit::Signal(2), "").await;
+        }
+    });
+    let life = Life::begin(folder.path(), solved(), launcher);
+    life.ask("two");
+    assert_eq!(life.press(&format!("lost-{}", lost.turn), BOB), Ok(Again::Delivered), "whoever may use the bot there may");
+    assert_eq!(life.answers(0).len(), 0, "a turn runs");
+    {
+        let _inside = life.runtime.enter();
+        assert!(life.dispatcher.stop(&Lane::Channel(7)));
+    }
+    gate.send_replace(true);
+    let answers = life.answers(2);
+    assert!(answers[0].1.failure.as_ref().unwrap().contains("(stopped, "), "{answers:?}");
+    assert_eq!(answers[1].1.text, "the answer");
+}
+
+#[test]
+fn button_and_command_together_deliver_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (life, lost) = one_lost(folder.path());
+    life.replace(solved());
+    let turns = vec![lost.turn.clone()];
+    let id = format!("lost-{}", lost.turn);
+    let (owner, dispatcher) = (user(ANN, true), &life.dispatcher);
+    let (pressed, again, asked) = life.runtime.block_on(async {
+        tokio::join!(dispatcher.again(&id, &owner, true), dispatcher.again(&id, &owner, true), dispatcher.deliver_all(&turns))
+    });
+    let delivered = usize::from(pressed.is_ok()) + usize::from(again.is_ok()) + asked;
+    // A press that takes too long is told so, and goes on.
+    assert!(delivered <= 1, "{pressed:?} {again:?} {asked}");
+    life.answers(2);
+    life.rest();
+    life.reread();
+    assert_eq!(life.runtime.block_on(life.dispatcher.deliver_all(&turns)), 0);
+    assert_eq!(life.answers(2).len(), 2, "the failure and its recovery");
+}
+
+/// Every state in which the files can be when the gateway dies: the reply comes exactly once.
+#[test]
+fn a_reply_is_delivered_once_whatever_dies_when() {
+    let folder = tempfile::tempdir().unwrap();
+    let (life, lost) = one_lost(folder.path());
+    let state = folder.path().join("config/state");
+    let read = |name: &str| std::fs::read_to_string(state.join(name)).unwrap();
+    let (queue_before, lost_before) = (read("queue.md"), read("lost.md"));
+    let id = format!("lost-{}", lost.turn);
+    life.replace(solved());
+    life.press(&id, ANN).unwrap();
+    life.answers(2);
+    let stem = life.collected.traces.lock().unwrap()[1].stem.clone();
+    assert!(!life.collected.traces.lock().unwrap()[1].resumed, "a first delivery has nothing to look for");
+    life.over(folder.path(), 2);
+    let (queue_after, lost_after) = (read("queue.md"), read("lost.md"));
+    life.die();
+    let accepted = queue_after.lines().find(|line| line.contains("- [ ] `2`")).expect("the event that delivers it").to_owned() + "\n";
+    assert!(accepted.contains("answered"), "with its answer, in one line: {accepted}");
+    assert!(lost_after.contains("delivered") && lost_before.contains(" lost at "), "{lost_after}");
+    let torn = &accepted[..accepted.len() / 2];
+    // The journal, the ledger, whether the reply still comes by itself, whether it comes when the button is pressed.
+    let deaths = [
+        ("before anything", queue_before.clone(), &lost_before, false, true),
+        ("while it was written down", format!("{queue_before}{torn}"), &lost_before, false, true),
+        ("before it was posted", format!("{queue_before}{accepted}"), &lost_before, true, false),
+        ("while it was posted", format!("{queue_before}{accepted}- `2` posted `71`\n"), &lost_before, true, false),
+        ("before it was checked off", format!("{queue_before}{accepted}- `2` posted `71`\n"), &lost_after, true, false),
+        ("before the ledger knew", queue_after.clone(), &lost_before, false, false),
+        ("afterwards", queue_after.clone(), &lost_after, false, false),
+    ];
+    for (when, queue, ledger, by_itself, by_press) in deaths {
+        std::fs::write(state.join("queue.md"), &queue).unwrap();
+        std::fs::write(state.join("lost.md"), ledger).unwrap();
+        let life = Life::begin(folder.path(), solved(), saying(&["riddle asked again", "done"]));
+        let pressed = life.press(&id, ANN);
+        assert_eq!(pressed, if by_press { Ok(Again::Delivered) } else { Err(AgainRefusal::Delivered) }, "{when}");
+        let comes = usize::from(by_itself || by_press);
+        let answers = life.answers(comes);
+        life.rest();
+        life.reread();
+        assert_eq!(life.answers(comes).len(), comes, "{when}");
+        assert!(answers.iter().all(|(_, answer)| answer.text == "the answer"), "{when}: {answers:?}");
+        if by_itself {
+            let traces = life.collected.traces.lock().unwrap();
+            assert_eq!((&traces[0].stem, traces[0].resumed), (&stem, true), "{when}: its messages are found again");
+        }
+        assert_eq!(life.launcher.prompts(), Vec::<String>::new(), "{when}: no agent was asked");
+        if comes > 0 {
+            assert_eq!(life.lost()[0].state, LostState::Delivered, "{when}");
+        }
+        life.die();
+    }
+}
+
+#[test]
+fn the_conversation_goes_on_where_the_recovered_turn_left_it_unless_it_went_elsewhere() {
+    let s = |id: &str| Some(SessionId::new(id).unwrap());
+    // What is bound when the reply is recovered, and afterwards.
+    for (now, then) in [(None, s("s-9")), (s("s-5"), s("s-5"))] {
+        let folder = tempfile::tempdir().unwrap();
+        let old = riddles(|_| Err(GuestFailure::Refused("no".to_owned())));
+        let life = Life::begin(folder.path(), Arc::new(ScriptedBackend::new(old)), saying(&["riddle x", "session s-9", "done"]));
+        life.ask("one");
+        life.answers(1);
+        let bindings = life.workspace.bindings().clone();
+        let lane = Lane::Channel(7);
+        let bound = || life.runtime.block_on(bindings.get(&lane, "scripted")).session;
+        assert_eq!(bound(), None, "the parser never saw it");
+        life.runtime.block_on(bindings.set_session(&lane, "scripted", now)).unwrap();
+        life.replace(solved());
+        life.press(&format!("lost-{}", life.lost()[0].turn), ANN).unwrap();
+        assert_eq!(life.answers(2)[1].1.text, "x");
+        assert_eq!(bound(), then);
+    }
+}
+
+#[test]
+fn an_event_that_runs_again_outdoes_what_its_earlier_attempt_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (life, lost) = one_lost(folder.path());
+    life.die();
+    // It died before the failure was told.
+    let queue = folder.path().join("config/state/queue.md");
+    let text = std::fs::read_to_string(&queue).unwrap();
+    let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("- [x]") && !line.contains("answered")).collect();
+    std::fs::write(&queue, kept.join("\n") + "\n").unwrap();
+    let life = Life::begin(folder.path(), solved(), saying(&["riddle this time", "done"]));
+    assert_eq!(life.answers(1)[0].1.text, "this time");
+    life.rest();
+    assert_eq!(life.lost()[0].state, LostState::GivenUp);
+    life.reread();
+    assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::Gone));
+    assert_eq!(life.runtime.block_on(life.collected.notices(0)).len(), 0);
+}
+
+#[test]
+fn the_terminal_recovers_what_was_asked_there_and_a_gateway_leaves_it_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = Arc::new(ScriptedBackend::new(trapping()));
+    let life = Life::with(folder.path(), old, saying(&["riddle at the terminal", "done"]), false, Duration::from_secs(60));
+    let asked = NewEvent::new(EventKind::Message, Lane::Console, Origin::Console, "go");
+    {
+        let _inside = life.runtime.enter();
+        life.dispatcher.submit(asked).unwrap();
+    }
+    assert!(life.answers(1)[0].1.offer.is_some());
+    let recover = |life: &Life| life.runtime.block_on(life.dispatcher.recover_lane(&Lane::Console));
+    assert!(recover(&life).starts_with("recovered: 0; still unreadable: 1"));
+
+    let gateway = Life::begin(folder.path(), solved(), saying(&[]));
+    gateway.reread();
+    assert_eq!(gateway.runtime.block_on(gateway.collected.notices(0)).len(), 0);
+    assert_eq!(gateway.press(&format!("lost-{}", gateway.lost()[0].turn), ANN), Err(AgainRefusal::Gone));
+    gateway.die();
+
+    life.replace(solved());
+    assert_eq!(recover(&life), "recovered: 1");
+    assert_eq!(life.answers(2)[1].1.text, "at the terminal");
+    life.rest();
+    assert_eq!(recover(&life), "no reply is lost");
+}

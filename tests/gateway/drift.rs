@@ -1,0 +1,144 @@
+//! The drift radar with the real program: an agent whose output changes while the gateway runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
+use crate::support::program::{Installation, built};
+
+const KEY: &str = "sk-ant-canary-0123456789abcdef";
+
+/// Speaks as Claude Code 2.1.197 does, and adds the lines of the file `more`; with a file `mute` its answers look otherwise.
+const CLAUDE: &str = r#"#!/bin/sh
+if [ "$1" = --version ]; then echo '2.1.197 (Claude Code)'; exit; fi
+for word in "$@"; do
+  case "$before" in --session-id | --resume) session=$word ;; esac
+  before=$word
+done
+cat > /dev/null
+cat << END
+{"type":"system","subtype":"init","session_id":"$session","model":"claude-opus-4-8","tools":[],"claude_code_version":"2.1.197"}
+END
+cat "$HOME/more" 2> /dev/null
+if [ -e "$HOME/mute" ]; then
+cat << END
+{"type":"utterance","words":"Claude was here."}
+{"type":"result","subtype":"success","is_error":false,"session_id":"$session","num_turns":1}
+END
+exit
+fi
+cat << END
+{"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"text","text":"Claude was here."}]},"session_id":"$session"}
+{"type":"result","subtype":"success","is_error":false,"result":"Claude was here.","session_id":"$session","num_turns":1}
+END
+"#;
+
+/// The real backend for Claude Code, and [`CLAUDE`] in place of the program; notices go to another channel.
+fn with_claude(local: &LocalDiscord) -> Installation {
+    let installation = installed(local);
+    fs::write(installation.backend("claude"), built("claude")).unwrap();
+    let (folder, path) = (installation.path("bin"), installation.path("bin/claude"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(&path, CLAUDE).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let places = format!("{}:/usr/bin:/bin", folder.display());
+    let set = [
+        ("AGENT_BACKEND", "claude"),
+        ("BACKEND_RUN", "one-shot"),
+        ("ANTHROPIC_API_KEY", KEY),
+        // Claude Code does not skip permissions for root outside of sandboxes.
+        ("IS_SANDBOX", "1"),
+        ("STATUS_ADDRESS", "127.0.0.1:0"),
+    ];
+    let installation = installation.with("PATH", &places).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    set.into_iter().fold(installation, |installation, (name, value)| installation.with(name, value))
+}
+
+async fn answered(local: &LocalDiscord, prompt: &str) {
+    let before = local.texts(CHANNEL).len();
+    local.mention(CHANNEL, ANN, prompt);
+    let came = |local: &LocalDiscord| local.texts(CHANNEL)[before..].iter().any(|text| text.starts_with("Claude was here.")).then_some(());
+    local.wait_for("the answer", came).await;
+}
+
+/// Notices about drift in the operator's channel.
+fn notices(local: &LocalDiscord) -> Vec<String> {
+    local.texts(OTHER).into_iter().filter(|text| text.contains("(drift)")).collect()
+}
+
+#[tokio::test]
+async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_everywhere() {
+    let local = LocalDiscord::start().await;
+    let installation = with_claude(&local);
+    let mut bot = serving(&installation).await;
+    answered(&local, "before").await;
+    assert!(!installation.path("config/state/drift.md").exists(), "nothing is unknown yet");
+
+    // The agent is another one overnight.
+    let more = format!("{{\"type\":\"hologram\",\"depth\":3,\"for\":\"{KEY}\",\"said\":\"{}\"}}\n", "la ".repeat(100));
+    fs::write(installation.path("home/more"), more).unwrap();
+    answered(&local, "after").await;
+    let notice = local.wait_for_message(OTHER, |text| text.contains("(drift)")).await;
+    let told = notice.content;
+    for part in ["**claude**, agent version 2.1.197, generation 1@", "hologram", r#""depth":3"#, "docs/drift.md", "…"] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert!(!told.contains(KEY) && !told.contains(&"la ".repeat(20)), "{told}");
+    let recording = told.split("recording `").nth(1).unwrap().split('`').next().unwrap();
+    assert!(installation.recordings()[recording].contains("hologram"), "{recording}");
+    let line = bot.logs("the agent says something its backend does not know").await;
+    assert_eq!((line["level"].as_str(), line["recording"].as_str()), (Some("WARN"), Some(recording)), "{line}");
+    // Two seconds are promised; this machine may be busy.
+    let noticed: jiff::Timestamp = line["timestamp"].as_str().unwrap().parse().unwrap();
+    let told_ms = i64::try_from((notice.id >> 22) + 1_420_070_400_000).unwrap() - noticed.as_millisecond();
+    println!("from first sight to the notice: {told_ms} ms");
+    assert!((0..20_000).contains(&told_ms), "{told_ms}");
+    answered(&local, "again").await;
+
+    let address = bot.logs("status pages are open").await["address"].as_str().unwrap().to_owned();
+    let metrics = reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
+    let counted = metrics.lines().find(|line| line.starts_with("aetheel_unrecognised_total{")).expect("it is counted").to_owned();
+    assert!(counted.contains(r#"backend="claude",agent_version="2.1.197",generation="1@"#) && counted.ends_with(" 2"), "{counted}");
+    assert!(!metrics.contains("hologram"), "{metrics}");
+
+    bot.signal(Signal::TERM);
+    assert_eq!(bot.ended().await.code, 0);
+    let doctor = installation.run(&["doctor", "--json"], "").await;
+    let said: Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let line = said["lines"].as_array().unwrap().iter().find(|line| line["about"] == "drift of claude").expect("the doctor tells").clone();
+    let says = line["says"].as_str().unwrap();
+    assert!(
+        line["level"] == "warning" && says.contains("hologram") && says.contains(": 2 times") && says.contains("agent 2.1.197"),
+        "{line}"
+    );
+
+    // Another life knows it, and tells only of what is new.
+    let bot = serving(&installation).await;
+    answered(&local, "third").await;
+    fs::write(installation.path("home/more"), "{\"type\":\"hologram\"}\n{\"type\":\"perfume\"}\n").unwrap();
+    answered(&local, "fourth").await;
+    local.wait_for_message(OTHER, |text| text.contains("perfume")).await;
+    let all = notices(&local);
+    assert!(all.len() == 2 && !all[1].contains("hologram"), "{all:#?}");
+    drop(bot);
+}
+
+#[tokio::test]
+async fn an_answer_in_an_unknown_form_is_a_failure_of_its_own() {
+    let local = LocalDiscord::start().await;
+    let installation = with_claude(&local);
+    let bot = serving(&installation).await;
+    fs::write(installation.path("home/mute"), "").unwrap();
+    local.mention(CHANNEL, ANN, "hello");
+    let failed = local.wait_for_message(CHANNEL, |text| text.contains("(unread, ")).await.content;
+    let id = super::id_of(&failed, "unread");
+    let line = bot.logs("turn failed").await;
+    assert!(line["detail"].as_str().unwrap().contains("utterance"), "{line}");
+    local.wait_for_message(OTHER, |text| text.contains("utterance")).await;
+    let ending = |installation: &Installation| installation.recordings()[id].contains(r#""how":"unread: "#).then_some(());
+    local.wait_for("the recording's end", |_| ending(&installation)).await;
+}

@@ -1,0 +1,177 @@
+//! An agent whose output changes its form while the gateway runs: nothing it says is lost for good, and nothing comes twice.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER, OWNER};
+use crate::support::program::{Ended, Installation, built};
+
+const BUTTON: &str = "Try again with a newer parser";
+/// The names of two keys in the agent's lines: as the first parser knows them, and as the shipped one does.
+const EARLIER: &str = "kind payload";
+const LATER: &str = "type content";
+
+/// The shipped parser as it would be for the earlier form.
+fn earlier_parser() -> Vec<u8> {
+    let component = built("gemini");
+    let (from, to) = (b"contenttype", b"payloadkind");
+    let mut patched = component.clone();
+    let mut at = 0;
+    while let Some(found) = patched[at..].windows(from.len()).position(|bytes| bytes == from) {
+        patched[at + found..at + found + from.len()].copy_from_slice(to);
+        at += found + from.len();
+    }
+    assert_ne!(patched, component, "the shipped component has its keys elsewhere now");
+    patched
+}
+
+/// Puts a component in the backend's place as operators are told to.
+fn install(installation: &Installation, component: &[u8]) {
+    let new = installation.backend("gemini").with_extension("new");
+    fs::write(&new, component).unwrap();
+    fs::rename(new, installation.backend("gemini")).unwrap();
+}
+
+fn speaks(installation: &Installation, form: &str) {
+    fs::write(installation.path("form"), form).unwrap();
+}
+
+/// A gateway whose agent speaks the earlier form, and whose parser knows it.
+fn with_agent(local: &LocalDiscord) -> Installation {
+    let installation = installed(local);
+    let (program, form) = (installation.path("gemini"), installation.path("form"));
+    let script = format!(
+        r#"#!/bin/sh
+if [ "$1" = --version ]; then echo 0.61.0; exit; fi
+set -- $(cat '{form}')
+prompt=$(tail -n 1)
+printf '{{"%s":"init","session_id":"f3733b35-226b-4149-817f-e93602caa49c","model":"m"}}\n' "$1"
+printf '{{"%s":"message","timestamp":"2026-11-21T21:02:11.418Z","role":"assistant","%s":"Answer to %s.","delta":true}}\n' "$1" "$2" "$prompt"
+printf '{{"%s":"result","status":"success","stats":{{}}}}\n' "$1"
+"#,
+        form = form.display()
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    speaks(&installation, EARLIER);
+    install(&installation, &earlier_parser());
+    installation
+        .with("AGENT_BACKEND", "gemini")
+        .with("BACKEND_RUN", "gemini=one-shot")
+        .with("BACKEND_CLI_PATH", &program.display().to_string())
+        .with("GEMINI_API_KEY", "gm-0123456789-not-a-key")
+        .with("OUTPUT_CHANNEL_ID", &OTHER.to_string())
+}
+
+/// The messages that answer a prompt.
+fn answering(local: &LocalDiscord, prompt: &str) -> Vec<Message> {
+    let says = format!("{prompt}.");
+    local.messages(CHANNEL).into_iter().filter(|message| message.content.contains("Answer to") && message.content.contains(&says)).collect()
+}
+
+async fn answered(local: &LocalDiscord, prompt: &str) -> Message {
+    local.wait_for(&format!("the answer to {prompt}"), |local| answering(local, prompt).pop()).await
+}
+
+/// Asks, and returns the question and the failure, with its button, once both are there.
+async fn fails(local: &LocalDiscord, prompt: &str) -> (u64, Message) {
+    let question = local.mention(CHANNEL, ANN, prompt);
+    let failure = local
+        .wait_for("the failure with its button", |local| {
+            local
+                .messages(CHANNEL)
+                .into_iter()
+                .find(|message| message.reply_to == Some(question) && local.button(message.id, BUTTON).is_some())
+        })
+        .await;
+    assert!(!failure.content.contains("Answer to"), "{}", failure.content);
+    (question, failure)
+}
+
+async fn recover(installation: &Installation, arguments: &[&str]) -> (Ended, Vec<Value>) {
+    let ended = installation.run(&[&["recover", "--json"][..], arguments].concat(), "").await;
+    let rows = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
+    (ended, rows)
+}
+
+#[tokio::test]
+async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_command_without_a_restart() {
+    let local = LocalDiscord::start().await;
+    let installation = with_agent(&local);
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "one");
+    answered(&local, "one").await;
+
+    speaks(&installation, LATER);
+    let (second, second_failure) = fails(&local, "two").await;
+    let (third, third_failure) = fails(&local, "three").await;
+    let stale = local.button(third_failure.id, BUTTON).unwrap();
+    local.press(second_failure.id, BOB, BUTTON);
+    local.wait_for_message(CHANNEL, |text| text.ends_with("(not yet)")).await;
+    assert!(local.button(second_failure.id, BUTTON).is_some(), "a newer one may come");
+    let (ended, rows) = recover(&installation, &["--dry-run"]).await;
+    assert_eq!((ended.code, rows.len()), (1, 2), "{}", ended.stderr);
+    assert!(rows.iter().all(|row| row["outcome"] == "unreadable" && row["lane"] == format!("channel:{CHANNEL}")), "{rows:?}");
+
+    install(&installation, &built("gemini"));
+    let told = local.wait_for_message(OTHER, |text| text.contains("lost replies of `gemini` can be read by 2@")).await;
+    assert!(told.content.starts_with("2 ") && local.button(told.id, "Deliver them").is_some(), "{}", told.content);
+    local.mention(CHANNEL, ANN, "four");
+    answered(&local, "four").await;
+
+    local.press(second_failure.id, BOB, BUTTON);
+    let reply = answered(&local, "two").await;
+    assert_eq!(reply.reply_to, Some(second));
+    assert!(reply.content.contains("-# The reply that could not be read at first. (recovered, "), "{}", reply.content);
+    local.wait_for("the button to go", |local| local.button(second_failure.id, BUTTON).is_none().then_some(())).await;
+    local.wait_for("the ledger", |_| installation.read("state/lost.md").contains(" delivered at ").then_some(())).await;
+    let (ended, rows) = recover(&installation, &[]).await;
+    assert_eq!((ended.code, rows.len()), (0, 1), "{rows:?} {}", ended.stderr);
+    assert_eq!(rows[0]["outcome"], "delivered", "{rows:?}");
+    assert_eq!(answered(&local, "three").await.reply_to, Some(third));
+
+    local.wait_for("the other button to go", |local| local.buttons(third_failure.id).is_empty().then_some(())).await;
+
+    // Whatever is pressed now, and whatever dies, nothing comes twice.
+    local.press_id(third_failure.id, ANN, &stale);
+    local.wait_for_message(CHANNEL, |text| text == "This was delivered already.").await;
+    local.press(told.id, OWNER, "Deliver them");
+    local.wait_for_message(OTHER, |text| text == "This is no longer on offer.").await;
+    let ended = installation.run(&["recover"], "").await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "no reply is lost\n"));
+    assert_eq!(local.logins().0, 1, "one life all along");
+    bot.signal(Signal::KILL);
+    bot.ended().await;
+    let _next = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "five");
+    answered(&local, "five").await;
+    for prompt in ["one", "two", "three", "four", "five"] {
+        assert_eq!(answering(&local, prompt).len(), 1, "{prompt}: {:?}", local.texts(CHANNEL));
+    }
+    assert_eq!(installation.read("state/lost.md").matches(" delivered at ").count(), 2);
+}
+
+#[tokio::test]
+async fn without_a_gateway_the_next_start_delivers_what_was_asked_for() {
+    let local = LocalDiscord::start().await;
+    let installation = with_agent(&local);
+    let mut bot = serving(&installation).await;
+    speaks(&installation, LATER);
+    let (question, _) = fails(&local, "two").await;
+    bot.signal(Signal::KILL);
+    bot.ended().await;
+
+    install(&installation, &built("gemini"));
+    let (ended, rows) = recover(&installation, &[]).await;
+    assert_eq!((ended.code, rows[0]["outcome"].as_str()), (0, Some("readable")), "{rows:?}");
+    assert!(rows[0]["note"].as_str().is_some_and(|note| note.contains("the next start delivers it")), "{rows:?}");
+    assert!(rows[0]["text"].as_str().is_some_and(|text| text.starts_with("Answer to")), "{rows:?}");
+    assert_eq!(answering(&local, "two").len(), 0);
+    let _next = serving(&installation).await;
+    assert_eq!(answered(&local, "two").await.reply_to, Some(question));
+    local.wait_for("the request to be done", |_| installation.read("state/recover-request").is_empty().then_some(())).await;
+}

@@ -1,0 +1,77 @@
+//! The backend in Python through the real program: a turn, and a mistake in the backend that its author can find.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use aetheel::backend::Engine;
+use aetheel::config::Limits;
+
+use super::{component, root};
+use crate::gateway::{id_of, installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
+use crate::support::program::Installation;
+
+/// Compiles it into the cache all tests share: an interpreter takes longer than a test waits for the program to be ready.
+async fn compiled(wasm: &Path) {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends");
+    Engine::new(&Limits::default(), Some(&cache)).unwrap().inspect(wasm).await.unwrap();
+}
+
+/// An installation that has this backend, and an agent that prints what Gemini CLI did when it was recorded.
+async fn recorded(local: &LocalDiscord, wasm: &[u8], run: &str) -> Installation {
+    let installation = installed(local).with("AGENT_BACKEND", "gemini").with("GEMINI_API_KEY", "none");
+    fs::write(installation.backend("gemini"), wasm).unwrap();
+    compiled(&installation.backend("gemini")).await;
+    let bin = installation.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let stdout = root().join("tests/fixtures/gemini").join(run).join("stdout");
+    let script = format!("#!/bin/sh\n[ \"$1\" = --version ] && exec echo 0.61.0\ncat >/dev/null\ncat '{}'\n", stdout.display());
+    fs::write(bin.join("gemini"), script).unwrap();
+    fs::set_permissions(bin.join("gemini"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    installation.with("PATH", &path)
+}
+
+/// The backend with a mistake in it, built again where its sources changed.
+fn mistaken() -> Vec<u8> {
+    let sources = ["languages/python/app.py", "languages/python/gemini.py", "languages/python/build", "tests/languages/raises.py"];
+    let built = root().join("target/languages/python-raises.wasm");
+    let changed = |path: &PathBuf| fs::metadata(path).and_then(|told| told.modified()).ok();
+    if sources.iter().any(|source| changed(&root().join(source)) > changed(&built)) {
+        let status = Command::new(root().join(sources[2])).arg(&built).arg(root().join(sources[3])).status().unwrap();
+        assert!(status.success(), "languages/python/build: {status}");
+    }
+    fs::read(built).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_is_answered_through_the_real_program() {
+    let Some(wasm) = component("python") else { return };
+    let local = LocalDiscord::start().await;
+    let installation = recorded(&local, &wasm, "tool-shell").await;
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "What is in this folder?");
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("hello.txt")).await;
+    assert!(told.content.contains("MOCK ANSWER"), "{}", told.content);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_raised_stands_in_the_log_of_the_failure_with_its_place() {
+    if component("python").is_none() {
+        return;
+    }
+    let local = LocalDiscord::start().await;
+    let installation = recorded(&local, &mistaken(), "plain").await;
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "Hello");
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("(backend failure, ")).await;
+    let id = id_of(&told.content, "backend failure").to_owned();
+    let logged = bot.logs_where("the turn's failure", |line| line["message"] == "turn failed" && line["turn"] == id.as_str()).await;
+    let detail = logged["detail"].as_str().unwrap();
+    assert!(detail.contains("KeyError: 'colour' in message (line 8), at line 1 of the agent's output"), "{detail}");
+    assert!(!told.content.contains("colour"), "people are not told: {}", told.content);
+    let traced = |text: &str| text.contains("line 8, in message");
+    bot.logs_where("the traceback", |line| line["target"] == "aetheel::guest" && line["message"].as_str().is_some_and(traced)).await;
+}
