@@ -20,9 +20,9 @@ const ENOUGH: usize = 20;
 /// Inputs a trial hands over in a call, until something is found; then it is told again one by one.
 const BATCH: usize = 64;
 /// Inputs all trials together are about; many long recordings get fewer trials each.
-const INPUTS: usize = 400_000;
+const INPUTS: usize = 150_000;
 /// Trials of a recording.
-const TRIALS: usize = 120;
+const TRIALS: usize = 100;
 /// Places in a recording at which a guest is moved.
 const MOVES: usize = 4;
 
@@ -183,6 +183,10 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
             match replay_moving(backend, &case.tape.entries, before).await {
                 Ok(Some(moved)) => {
                     area.trials += 1;
+                    // It may number what it asks its agent anew; the recorded agent answers the old numbers.
+                    if asks_otherwise(&still, &moved) {
+                        continue;
+                    }
                     compare(&mut area, Rule::Moving, "moved to a fresh guest", case, &still, &moved);
                 }
                 Ok(None) => {}
@@ -195,6 +199,13 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
         }
     }
     Ok(area)
+}
+
+/// Whether what differs first is something said to the agent.
+fn asks_otherwise(first: &Replayed, second: &Replayed) -> bool {
+    let (actions, others): (Vec<_>, Vec<_>) = (first.actions().cloned().collect(), second.actions().cloned().collect());
+    let path = actions_differ(&actions, &others).and_then(|differ| differ.path);
+    path.is_some_and(|path| path.starts_with("write.") || path.starts_with("http."))
 }
 
 /// The entries before which a guest is idle after a turn, a few of them.

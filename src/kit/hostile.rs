@@ -22,7 +22,6 @@ const EXITS: [Exit; 5] = [Exit::Code(0), Exit::Code(1), Exit::Code(127), Exit::S
 pub(super) fn of_recording(base: &[Tell], dice: &mut Dice, most: usize) -> Vec<Script> {
     let mut scripts = vec![plain("as recorded", base.to_vec())];
     let lines: Vec<usize> = (0..base.len()).filter(|at| base[*at].line_of_output().is_some()).collect();
-    let starts: Vec<usize> = (0..base.len()).filter(|at| base[*at].start().is_some()).collect();
     for exit in EXITS {
         if let Some(first) = lines.first() {
             let manner = Manner { exit, ..Manner::default() };
@@ -33,7 +32,8 @@ pub(super) fn of_recording(base: &[Tell], dice: &mut Dice, most: usize) -> Vec<S
             });
         }
     }
-    for at in starts {
+    // Only the first turn surely starts one.
+    if let Some(at) = base.iter().position(|tell| tell.start().is_some()) {
         let failed = SpawnFailed { proc: 1, message: "program not found: kit".into(), not_found: true };
         scripts.push(plain("the agent cannot be started", with(&base[..=at], at + 1, [Tell::own(Input::SpawnFailed(failed))])));
     }
@@ -42,23 +42,22 @@ pub(super) fn of_recording(base: &[Tell], dice: &mut Dice, most: usize) -> Vec<S
     for at in dice.pick(lines.len(), 24).into_iter().map(|at| lines[at]) {
         let text = &base[at].line_of_output().map_or("", |line| &line.text);
         for (what, text) in damage::broken(text, 2, dice) {
-            scripts.push(plain(&format!("line {} with {what}", number(base, at)), retold(base, at, &text, false)));
+            scripts.push(forged(&format!("line {} with {what}", number(base, at)), retold(base, at, &text, false)));
         }
     }
-    for at in dice.pick(base.len(), 5) {
+    // A turn begins once, and before everything that is about it: of that a host takes care.
+    let others: Vec<usize> = (0..base.len()).filter(|at| base[*at].start().is_none()).collect();
+    for at in dice.pick(others.len(), 5).into_iter().map(|at| others[at]) {
         let name = format!("line {} ", number(base, at));
         scripts.push(plain(&(name.clone() + "told twice"), with(base, at, [base[at].clone()])));
-        let mut swapped = base.to_vec();
-        swapped.swap(at, (at + 1).min(base.len() - 1));
-        // A link begins with a turn.
-        if swapped.first().is_some_and(|tell| tell.start().is_some()) {
+        if base.get(at + 1).is_some_and(|next| next.start().is_none()) {
+            let mut swapped = base.to_vec();
+            swapped.swap(at, at + 1);
             scripts.push(plain(&(name.clone() + "and the next one swapped"), swapped));
         }
-        if base[at].start().is_none() {
-            let mut missing = base.to_vec();
-            missing.remove(at);
-            scripts.push(plain(&(name + "missing"), missing));
-        }
+        let mut missing = base.to_vec();
+        missing.remove(at);
+        scripts.push(plain(&(name + "missing"), missing));
     }
     commands(base, dice, &mut scripts);
     for (at, exited) in base.iter().enumerate().filter(|(_, tell)| matches!(tell.input, Input::Exited(_))) {
@@ -187,7 +186,7 @@ pub(super) fn swollen(base: &[Tell], descriptor: &Descriptor) -> Option<Script> 
     let widest = places.into_iter().max_by_key(|place| value.pointer(place).and_then(|there| there.as_str()).map_or(0, str::len))?;
     let text = value.pointer_mut(&widest).filter(|there| there.is_string())?;
     *text = "z".repeat(longest.saturating_sub(line.text.len() + 16)).into();
-    Some(plain(
+    Some(forged(
         &format!("line {} with 8 MiB in `{}`", number(base, at), damage::field(&widest)),
         retold(base, at, &value.to_string(), false),
     ))
@@ -246,6 +245,11 @@ fn starts(descriptor: &Descriptor) -> Vec<StartTurn> {
 
 fn one_shot(descriptor: &Descriptor) -> bool {
     descriptor.sharing == Sharing::Turn
+}
+
+/// A trial in which the agent says something else than it did.
+fn forged(name: &str, tells: Vec<Tell>) -> Script {
+    Script { name: name.to_owned(), tells, manner: Manner { forged: true, ..Manner::default() } }
 }
 
 fn plain(name: &str, tells: Vec<Tell>) -> Script {

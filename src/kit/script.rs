@@ -30,11 +30,13 @@ pub(super) struct Manner {
     /// What requests are answered with; none: not at all.
     pub(super) body: Option<&'static str>,
     pub(super) decision: Decision,
+    /// The agent's own words were changed: what ids it tells is then for the host to refuse.
+    pub(super) forged: bool,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { exit: Exit::Code(1), body: None, decision: Decision::Dismissed }
+        Self { exit: Exit::Code(1), body: None, decision: Decision::Dismissed, forged: false }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::finding::Rule;
 use super::script::{Manner, Script, Tell};
-use super::{brief, shortened};
+use super::{brief, damage, shortened};
 use crate::agent::{
     Action, Answer, Chunk, Command, EventKind, Exited, HttpFailed, HttpResponse, Input, Safety, Spawn, SpawnFailed, Spawned, StreamClosed,
     StreamEvent, StreamOpened, TimedInput, Value,
@@ -61,6 +61,8 @@ pub(super) async fn play(backend: &dyn Backend, keys: Keys, script: &Script, bat
         asks: BTreeSet::new(),
         files: HashMap::new(),
         remarks: Vec::new(),
+        profile: Vec::new(),
+        excused: false,
         failed: false,
     };
     for tell in &script.tells {
@@ -82,8 +84,8 @@ struct Stage<'a> {
     /// Line and words of what was told last.
     last: (Option<usize>, String),
     safety: HashMap<u32, Safety>,
-    /// How often each turn ended.
-    turns: BTreeMap<u32, usize>,
+    /// How often each turn of each session ended.
+    turns: BTreeMap<(u32, u32), usize>,
     /// All processes there ever were.
     spawned: BTreeSet<u32>,
     /// Those that run, and whether the guest knows.
@@ -95,6 +97,10 @@ struct Stage<'a> {
     asks: BTreeSet<u32>,
     files: HashMap<String, PathBuf>,
     remarks: Vec<Remark>,
+    /// What the operator's options hold: a launch profile declares more than the component does.
+    profile: Vec<String>,
+    /// It was told to leave in the middle of a turn, which no host does: turns need not end.
+    excused: bool,
     failed: bool,
 }
 
@@ -124,8 +130,10 @@ impl Stage<'_> {
         match input {
             Input::Command(Command::StartTurn(start)) => {
                 self.safety.insert(start.session, start.settings.safety);
-                self.turns.entry(start.turn).or_default();
+                self.profile = words(&start.settings.options);
+                self.turns.entry((start.session, start.turn)).or_default();
             }
+            Input::Command(Command::Shutdown | Command::CloseSession(_)) => self.excused |= self.turns.values().any(|ends| *ends == 0),
             Input::Command(Command::Answer(answer)) => drop(self.asks.remove(&answer.ask)),
             Input::Spawned(spawned) => {
                 if let Some(knows) = self.alive.get_mut(&spawned.proc) {
@@ -200,7 +208,7 @@ impl Stage<'_> {
             Action::SetTimer(timer) => drop(self.timers.insert(timer.timer, self.now + f64::from(timer.after_ms))),
             Action::CancelTimer(timer) => drop(self.timers.remove(timer)),
             Action::SessionReady(ready) => {
-                if SessionId::new(&ready.native_id).is_err() {
+                if !self.manner.forged && SessionId::new(&ready.native_id).is_err() {
                     let came = format!("session-ready with native-id {:?}", shortened(&ready.native_id, 150));
                     self.remark(Rule::Limits, came, "1 to 128 letters, digits, `_`, `.`, `:`, `-`, not beginning with `-`".into());
                 }
@@ -209,20 +217,20 @@ impl Stage<'_> {
                 if turn.turn < 0x8000_0000 {
                     self.remark(Rule::Keys, format!("turn-begun with key {}", turn.turn), "a key from 0x8000_0000 up".into());
                 }
-                self.turns.entry(turn.turn).or_default();
+                self.turns.entry((turn.session, turn.turn)).or_default();
             }
             Action::Event(event) => {
-                self.running("an event", event.turn);
+                self.running("an event", (event.session, event.turn));
                 if let EventKind::Unrecognised(unknown) = &event.kind {
                     self.within(unknown.sample.len() <= SAMPLE, "bytes of unrecognised.sample", unknown.sample.len(), "at most 2 KiB");
                 }
             }
             Action::Ask(ask) => {
-                self.running("an ask", ask.turn);
+                self.running("an ask", (ask.session, ask.turn));
                 self.asks.insert(ask.ask);
             }
             Action::AskWithdrawn(ask) => drop(self.asks.remove(ask)),
-            Action::TurnDone(done) => match self.turns.get_mut(&done.turn) {
+            Action::TurnDone(done) => match self.turns.get_mut(&(done.session, done.turn)) {
                 Some(ends) => {
                     *ends += 1;
                     if *ends == 2 {
@@ -249,7 +257,12 @@ impl Stage<'_> {
         let safety = spawn.session.and_then(|session| self.safety.get(&session)).copied().unwrap_or(Safety::Default);
         let port = spawn.listens.then_some(4096);
         let known = plan::Known { files: &self.files, secrets: &secrets, port, inherited: &HashMap::new() };
-        match plan::check(spawn, self.backend.descriptor(), safety, known) {
+        let mut planned = spawn.clone();
+        planned.arguments.retain(|value| !matches!(value, Value::Text(text) if self.profile.contains(text)));
+        if let Some(program) = self.backend.descriptor().programs.first().filter(|_| self.profile.contains(&planned.program)) {
+            planned.program.clone_from(&program.name);
+        }
+        match plan::check(&planned, self.backend.descriptor(), safety, known) {
             Err(fault) => {
                 let came = format!("spawn of {}: {fault}", serde_json::to_string(&spawn.arguments).unwrap_or_default());
                 self.remark(Rule::Plan, came, "only what the descriptor declares for the turn's safety level".into());
@@ -268,13 +281,13 @@ impl Stage<'_> {
         }
     }
 
-    fn running(&mut self, what: &str, turn: u32) {
+    fn running(&mut self, what: &str, turn: (u32, u32)) {
         match self.turns.get(&turn) {
             Some(0) => {}
             Some(_) => {
                 self.remark(Rule::EndsOnce, format!("{what} after the turn's end"), "nothing about a turn after its turn-done".into())
             }
-            None => self.remark(Rule::Keys, format!("{what} of turn {turn}"), "a turn that was begun".into()),
+            None => self.remark(Rule::Keys, format!("{what} of turn {} of session {}", turn.1, turn.0), "a turn that was begun".into()),
         }
     }
 
@@ -318,9 +331,9 @@ impl Stage<'_> {
     /// The ends of what is open now.
     fn ends(&self) -> Vec<Input> {
         let mut ends = Vec::new();
-        for (number, (proc, knows)) in self.alive.iter().enumerate() {
+        for (proc, knows) in &self.alive {
             let proc = *proc;
-            if !knows && self.spawned.len() + number > SPAWNS {
+            if !knows && self.spawned.len() > SPAWNS {
                 ends.push(Input::SpawnFailed(SpawnFailed { proc, message: "a turn starts at most 8 processes".into(), not_found: false }));
                 continue;
             }
@@ -352,8 +365,9 @@ impl Stage<'_> {
 
     /// With everything at its end: nothing was forgotten, and nothing begins anew.
     async fn afterwards(&mut self) {
-        let open: Vec<u32> = self.turns.iter().filter(|(_, ends)| **ends == 0).map(|(turn, _)| *turn).collect();
-        for turn in open {
+        let open: Vec<(u32, u32)> = self.turns.iter().filter(|(_, ends)| **ends == 0).map(|(turn, _)| *turn).collect();
+        let excused = self.excused;
+        for turn in open.into_iter().filter(|_| !excused) {
             let came =
                 if self.spawned.is_empty() { "no process and no turn-done" } else { "no turn-done after all its processes had exited" };
             self.remark(Rule::EndsOnce, came.into(), "one turn-done a turn".into());
@@ -367,6 +381,15 @@ impl Stage<'_> {
         self.hear(&Tell { line: self.last.0, ..Tell::foreign(Input::Command(Command::Shutdown)) }, 1).await;
         self.flush().await;
     }
+}
+
+/// All texts in a JSON text, whole and word by word.
+fn words(json: &str) -> Vec<String> {
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(json) else { return Vec::new() };
+    let mut places = Vec::new();
+    damage::nodes(&value, &mut String::new(), &mut places);
+    let texts = places.iter().filter_map(|place| value.pointer(place)?.as_str());
+    texts.flat_map(|text| std::iter::once(text).chain(text.split_whitespace())).map(str::to_owned).collect()
 }
 
 fn size(body: &[Chunk]) -> usize {

@@ -16,8 +16,7 @@ fn inspect_says_what_a_component_is_and_what_it_uses() {
     let bench = plain();
     let done = bench.run(&["inspect", bench.component()]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for part in
-        ["gemini 0.", "aetheel:backend@0.1.0", "sha-256", "128.0 MiB", "its self-test and 2 recordings", "--output-format", "1.00 s"]
+    for part in ["gemini 0.", "aetheel:backend@0.1.0", "sha-256", "128.0 MiB", "its self-test and 2 recordings", "-o stream-json", "1.00 s"]
     {
         done.says(part);
     }

@@ -7,6 +7,7 @@ use aetheel::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOpt
 use aetheel::config::Limits;
 use aetheel::plain::with_causes;
 use aetheel::turn::Backends as _;
+use serde_json::Value;
 
 use crate::support::built;
 use crate::support::recordings::write;
@@ -52,9 +53,12 @@ async fn a_component_that_reads_its_recordings_as_agreed_is_loaded() {
 async fn one_that_reads_them_otherwise_is_refused_with_file_line_and_reason() {
     let folder = folder();
     let agreed = folder.path().join("gemini.cases/plain.actions.jsonl");
-    let actions = fs::read_to_string(&agreed).unwrap();
-    let text = actions.lines().position(|line| line.contains("\"kind\":{\"text\"")).unwrap();
-    fs::write(&agreed, actions.replacen("\"text\":{\"part\":0,\"text\":\"", "\"text\":{\"part\":0,\"text\":\"Not ", 1)).unwrap();
+    let text = fs::read_to_string(&agreed).unwrap();
+    let mut actions: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let text = actions.iter().position(|action| action["event"]["kind"]["text"].is_object()).unwrap();
+    let said = &mut actions[text]["event"]["kind"]["text"]["text"];
+    *said = format!("Not {}", said.as_str().unwrap()).into();
+    fs::write(&agreed, actions.iter().map(|action| format!("{action}\n")).collect::<String>()).unwrap();
     let reason = loaded(folder.path()).await.unwrap_err();
     for part in ["plain.jsonl:", "field `content`", &format!("action {}", text + 1), "event.kind.text.text", "Not "] {
         assert!(reason.contains(part), "{part}: {reason}");

@@ -19,7 +19,7 @@ read prompt
 echo '{"type":"init","timestamp":"2026-01-01T00:00:00.000Z","session_id":"7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11","model":"m"}'
 echo "{\"type\":\"message\",\"timestamp\":\"t\",\"role\":\"assistant\",\"content\":\"You said $prompt, key $MY_API_KEY\",\"delta\":true}"
 echo 'a warning' >&2
-echo '{"type":"result","timestamp":"t","status":"success","stats":{"total_tokens":5,"input_tokens":3,"output_tokens":2,"duration_ms":1,"tool_calls":0}}'
+echo '{"type":"result","timestamp":"t","status":"success","stats":{"total_tokens":5,"input_tokens":3,"output_tokens":2,"cached":0,"input":3,"duration_ms":1,"tool_calls":0,"models":{"m":{"total_tokens":5,"input_tokens":3,"output_tokens":2,"cached":0,"input":3}}}}'
 exit ${EXIT:-0}
 "#;
 

@@ -236,7 +236,7 @@ impl Figures {
     fn print(&self, component: &Path) {
         let page = Paper::new();
         paper::line(&format!("{}  {}", page.bold(&self.title), page.dim(&component.display().to_string())));
-        let row = |what: &str, text: String| paper::line(&format!("  {} {text}", page.dim(&format!("{what:<14}"))));
+        let row = |what: &str, text: String| paper::line(&format!("  {} {text}", page.dim(&format!("{what:<15}"))));
         row("size", paper::bytes(self.size as usize));
         row("load", format!("{} compiled anew, {} from the cache", paper::time(self.cold), paper::time(self.cached)));
         row("instantiate", paper::time(self.start));

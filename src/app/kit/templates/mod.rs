@@ -6,10 +6,13 @@
 
 mod assemblyscript;
 mod c;
+mod cpp;
+mod go;
 mod javascript;
 mod python;
 mod rust;
 mod typescript;
+mod zig;
 
 use crate::cli::{Kind, Language};
 
@@ -21,6 +24,9 @@ fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
     Some(match lang {
         Language::Rust => (rust::ONE_SHOT, rust::LIVE),
         Language::C => (c::ONE_SHOT, c::LIVE),
+        Language::Cpp => (cpp::ONE_SHOT, cpp::LIVE),
+        Language::Zig => (zig::ONE_SHOT, zig::LIVE),
+        Language::Go => (go::ONE_SHOT, go::LIVE),
         Language::Python => (python::ONE_SHOT, python::LIVE),
         Language::Javascript => (javascript::ONE_SHOT, javascript::LIVE),
         Language::Typescript => (typescript::ONE_SHOT, typescript::LIVE),
