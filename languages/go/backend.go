@@ -115,6 +115,10 @@ func command(command t.Command, out *emitter) {
 	case t.Command_StartTurn:
 		start := command.StartTurn()
 		turn := t.TurnRef{Session: start.Session, Turn: start.Turn}
+		// Told once more what is known already.
+		if link.state != idle && turn.Turn == link.turn.Turn {
+			return
+		}
 		if link.state != idle {
 			out.done(turn, ended(t.MakeOutcomeFailed(failure(t.FailureKind_Unsupported, "one link serves one turn"))))
 			return

@@ -16,6 +16,12 @@ constexpr struct {
 
 agent_backend_string_t taken(const Json &said, std::string_view key) { return copied(std::string_view(said.text(key).value_or(""))); }
 
+// Whether it can name a session, see `session-ready` in wit/types.wit.
+bool is_native_id(std::string_view id) {
+    constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
+    return !id.empty() && id.size() <= 128 && id[0] != '-' && id.find_first_not_of(letters) == std::string_view::npos;
+}
+
 void tool(const Json &said, Actions &out) {
     std::string name = said.text("name").value_or(""), shown;
     std::string_view kind = "other";
@@ -65,9 +71,14 @@ std::optional<Result> agent_line(const aetheel_backend_types_line_t &line, Actio
     if (type == "done") return done(said);
     if (type == "error") return Result::failed(FAILURE(OTHER), said.text("message").value_or(""));
     if (type == "session") {
+        std::string id = said.text("id").value_or("");
+        if (!is_native_id(id)) {
+            out.unrecognised("session line without an id", "id", raw);
+            return std::nullopt;
+        }
         auto &ready = out.add(ACTION(SESSION_READY)).val.session_ready;
         ready.session = out.turn.session;
-        ready.native_id = taken(said, "id");
+        ready.native_id = copied(std::string_view(id));
     } else if (type == "text") {
         out.text(0, said.text("text").value_or(""));
     } else if (type == "tool") {

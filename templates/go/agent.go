@@ -3,6 +3,7 @@ package export_aetheel_backend_backend
 import (
 	_ "embed"
 	"fmt"
+	"regexp"
 	"strings"
 
 	t "wit_component/aetheel_backend_types"
@@ -12,6 +13,9 @@ import (
 
 //go:embed descriptor.json
 var descriptor string
+
+// nativeID is what can name a session, see `session-ready` in wit/types.wit.
+var nativeID = regexp.MustCompile(`^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$`)
 
 // tools are those of the agent: the unified kind (see wit/types.wit), and the field of the input that says what a use is about.
 var tools = map[string]struct{ kind, target string }{
@@ -36,6 +40,10 @@ func agentLine(line t.Line, out *emitter) (turnResult, bool) {
 	}
 	switch kind := said.text("type"); kind {
 	case "session":
+		if !nativeID.MatchString(said.text("id")) {
+			out.unrecognised("session line without an id", "id", raw)
+			break
+		}
 		out.add(t.MakeActionSessionReady(t.SessionReady{
 			Session: out.turn.Session, NativeId: said.text("id"), Model: w.None[string](), Title: w.None[string](),
 		}))

@@ -59,7 +59,12 @@ pub fn line(arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_
         return null;
     }) {
         .session => {
-            const id = try actions.copied(json.text(said, "id") orelse "");
+            const told_id = json.text(said, "id") orelse "";
+            if (!isNativeId(told_id)) {
+                try out.unrecognised(try actions.copied("session line without an id"), "id", raw);
+                return null;
+            }
+            const id = try actions.copied(told_id);
             (try out.add(c.AETHEEL_BACKEND_TYPES_ACTION_SESSION_READY)).val.session_ready = .{ .session = out.turn.session, .native_id = id };
         },
         .text => try out.text(0, json.text(said, "text") orelse "", false),
@@ -85,6 +90,14 @@ pub fn line(arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_
         .@"error" => return try Result.failed(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_OTHER, json.text(said, "message") orelse ""),
     }
     return null;
+}
+
+/// Whether it can name a session, see `session-ready` in wit/types.wit.
+fn isNativeId(id: []const u8) bool {
+    for (id) |byte| {
+        if (!std.ascii.isAlphanumeric(byte) and std.mem.indexOfScalar(u8, "_.:-", byte) == null) return false;
+    }
+    return id.len > 0 and id.len <= 128 and id[0] != '-';
 }
 
 fn toolUse(arena: std.mem.Allocator, said: json.Value, out: *actions.Actions) actions.Error!void {

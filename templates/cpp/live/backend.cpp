@@ -57,6 +57,8 @@ class Link {
 
     void start(const aetheel_backend_types_start_turn_t &start, Actions &out) {
         TurnRef asked = {start.session, start.turn};
+        // Told once more what is known already.
+        if (last_proc_ && asked.turn == turn.turn) return;
         if (open_) {
             Result::failed(FAILURE(UNSUPPORTED), "one turn at a time").add(asked, out);
             return;

@@ -73,6 +73,8 @@ class Link {
 
     void start(const aetheel_backend_types_start_turn_t &start, Actions &out) {
         TurnRef asked = {start.session, start.turn};
+        // Told once more what is known already.
+        if (begun_ && asked.turn == turn.turn) return;
         if (begun_) {
             Result::failed(FAILURE(UNSUPPORTED), "one link serves one turn").add(asked, out);
             return;

@@ -62,6 +62,10 @@ func command(command t.Command, out *emitter) {
 	case t.Command_StartTurn:
 		start := command.StartTurn()
 		turn := t.TurnRef{Session: start.Session, Turn: start.Turn}
+		// Told once more what is known already.
+		if link.lastProc != 0 && turn.Turn == link.turn.Turn {
+			return
+		}
 		if link.open {
 			out.done(turn, ended(t.MakeOutcomeFailed(failure(t.FailureKind_Unsupported, "one turn at a time"))))
 			return

@@ -46,6 +46,8 @@ const Link = struct {
             c.AETHEEL_BACKEND_TYPES_COMMAND_START_TURN => {
                 const start = &told.val.start_turn;
                 const turn: actions.TurnRef = .{ .session = start.session, .turn = start.turn };
+                // Told once more what is known already.
+                if (self.last_proc != 0 and turn.turn == self.turn.turn) return;
                 if (self.open) {
                     const kind = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED;
                     return (try agent.Result.failed(kind, "one turn at a time")).add(turn, out);
