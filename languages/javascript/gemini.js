@@ -129,6 +129,13 @@ class Answer {
     this.tail = "";
     this.shown = [];
   }
+
+  /** The final answer, told once; null: the parts in order. */
+  finish() {
+    const answer = this.tail;
+    this.tail = "";
+    return answer === "" ? null : answer;
+  }
 }
 
 /** Gemini CLI, as it speaks in one turn. */
@@ -288,9 +295,10 @@ export class Gemini {
 
   result(message, emit) {
     const usage = usageOf(message.stats);
+    const answer = this.answer.finish();
     if (text(message, "status") === "success") {
       this.kept(emit);
-      return { outcome: { tag: "completed" }, text: this.answer.tail || null, usage };
+      return { outcome: { tag: "completed" }, text: answer, usage };
     }
     const said = text(message.error, "message") ?? this.error ?? "Gemini CLI reported an error without words";
     const type = text(message.error, "type");
@@ -387,7 +395,8 @@ function text(of, name) {
 
 function count(of, name) {
   const value = field(of, name);
-  return typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) : null;
+  // componentize-qjs 0.4.5 cuts a `u32` off above 2³¹-1; the signed number of the same bits comes out whole.
+  return typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) | 0 : null;
 }
 
 function usageOf(stats) {
@@ -419,8 +428,9 @@ function kindOfTool(name) {
 /** A value as JSON with its keys sorted, as other backends tell it. */
 function sorted(value) {
   if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
-  // The one number that JSON.stringify does not tell as it was written.
-  if (!isObject(value)) return Object.is(value, -0) ? "-0.0" : JSON.stringify(value);
+  if (typeof value === "string") return JSON.stringify(value);
+  // The one number that JavaScript does not tell as it was written.
+  if (!isObject(value)) return Object.is(value, -0) ? "-0.0" : String(value);
   const fields = Object.keys(value).sort();
   return `{${fields.map((name) => `${JSON.stringify(name)}:${sorted(value[name])}`).join(",")}}`;
 }

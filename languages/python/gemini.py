@@ -165,6 +165,11 @@ class Answer:
         self.tail = ""
         self.shown = []
 
+    def finish(self) -> str | None:
+        """The final answer, told once; none: the parts in order."""
+        answer, self.tail = self.tail, ""
+        return answer or None
+
 
 class Gemini:
     """Gemini CLI, as it speaks in one turn."""
@@ -309,9 +314,10 @@ class Gemini:
 
     def result(self, message: dict, emit: Emit) -> Result:
         usage = usage_of(message.get("stats"))
+        answer = self.answer.finish()
         if text(message, "status") == "success":
             self.kept(emit)
-            return Result(t.Outcome_Completed(), self.answer.tail or None, usage)
+            return Result(t.Outcome_Completed(), answer, usage)
         error = message.get("error")
         said = text(error, "message")
         if said is None:

@@ -366,7 +366,8 @@ impl Stage<'_> {
     /// With everything at its end: nothing was forgotten, and nothing begins anew.
     async fn afterwards(&mut self) {
         let open: Vec<(u32, u32)> = self.turns.iter().filter(|(_, ends)| **ends == 0).map(|(turn, _)| *turn).collect();
-        for turn in open.into_iter().filter(|_| !self.excused) {
+        let excused = self.excused;
+        for turn in open.into_iter().filter(|_| !excused) {
             let came =
                 if self.spawned.is_empty() { "no process and no turn-done" } else { "no turn-done after all its processes had exited" };
             self.remark(Rule::EndsOnce, came.into(), "one turn-done a turn".into());

@@ -166,7 +166,8 @@ fn one_lost(folder: &Path) -> (Life, LostTurn) {
 
 #[test]
 fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
-    let protocol = || Ok(vec![done(Outcome::Failed(failure(FailureKind::Protocol)))]);
+    // With something to see, it is not unread.
+    let protocol = || Ok(vec![event(text_event("half")), done(Outcome::Failed(failure(FailureKind::Protocol)))]);
     let unknown = || event(Told::Unrecognised(Unrecognised { what: "riddle".to_owned(), path: None, sample: String::new() }));
     let kinds: [(&str, Understanding); 5] = [
         ("unread", riddles(move |_| Ok(vec![unknown()]))),

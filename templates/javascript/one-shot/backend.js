@@ -203,7 +203,7 @@ function toolStart(said) {
 
 function usage(said) {
   if (!isObject(said)) return null;
-  const count = (value) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) : 0);
+  const count = (value) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0x7fff_ffff)) : 0);
   const { input, output } = said;
   return {
     input: count(input),

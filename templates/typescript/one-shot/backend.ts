@@ -206,7 +206,7 @@ function toolStart(said: Said): ToolStart {
 
 function usage(said: unknown): Usage | null {
   if (!isObject(said)) return null;
-  const count = (value: unknown) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) : 0);
+  const count = (value: unknown) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0x7fff_ffff)) : 0);
   const { input, output } = said;
   return {
     input: count(input),
