@@ -18,7 +18,7 @@ DOC := doc --no-deps --document-private-items
 # the large ones are built once.
 AS_TESTED := --examples
 
-.PHONY: help setup guests demo test chaos check fuzz bench test-live clean
+.PHONY: help setup guests languages language demo test chaos check fuzz bench test-live clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-10s %s\n' "$$name" "$$line"; done
@@ -34,7 +34,15 @@ demo: guests ## talk to the scripted demo agent in this terminal; needs no key
 	cargo build --bins $(AS_TESTED)
 	@target/debug/aetheel console --backend demo
 
-test: guests ## run all tests of the guests and the host
+languages: guests ## build the example backend in every language whose toolchain can be had: docs/languages.md
+	cargo build --bins $(AS_TESTED)
+	@scripts/languages
+
+language: guests ## the same for one of them; LANG=c
+	cargo build --bins $(AS_TESTED)
+	@scripts/languages $(if $(filter command,$(origin LANG)),$(LANG))
+
+test: guests languages ## run all tests of the guests and the host
 	$(GUEST_CARGO) test --workspace
 	cargo test
 

@@ -14,8 +14,11 @@ use serde_json::Value;
 use crate::support::built;
 use crate::support::recordings::inputs;
 
-/// Protocol, what happens, backend, recording.
-const SCENES: [(&str, &[(&str, &str, &str)]); 5] = [
+/// What happens, backend, recording.
+type Scene = (&'static str, &'static str, &'static str);
+
+/// By protocol.
+const SCENES: [(&str, &[Scene]); 5] = [
     (
         "One process a turn, JSON lines on stdout",
         &[

@@ -107,7 +107,7 @@ impl Room {
     fn new(folder: TempDir, launcher: Arc<dyn Launcher>, wrapper: Vec<String>) -> Self {
         let host = Host { wrapper, links_warm: 1000, ..host(folder.path()) };
         let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
-        let links = Links::new(Arc::new(host), launcher, recorder, mpsc::unbounded_channel().0);
+        let links = Links::new(Arc::new(host), launcher, recorder, mpsc::unbounded_channel().0, Arc::new(|_| {}));
         Self { links, spoke: Arc::default(), _folder: folder }
     }
 

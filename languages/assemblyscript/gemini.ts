@@ -112,6 +112,13 @@ class Answer {
     this.tail = "";
     this.shown = [];
   }
+
+  /** The final answer, told once; null: the parts in order. */
+  finish(): string | null {
+    const answer = this.tail;
+    this.tail = "";
+    return answer == "" ? null : answer;
+  }
 }
 
 /** Gemini CLI, as it speaks in one turn. */
@@ -277,10 +284,10 @@ export class Gemini {
 
   private result(message: Json, emit: Emit): Told {
     const usage = usageOf(message.field("stats"));
+    const answer = this.answer.finish();
     if (or(message.text("status"), "") == "success") {
       this.kept(emit);
-      const tail = this.answer.tail;
-      return new Told(new c.OutcomeCompleted(), tail == "" ? null : tail, usage);
+      return new Told(new c.OutcomeCompleted(), answer, usage);
     }
     const error = message.field("error");
     const words = textOf(error, "message");

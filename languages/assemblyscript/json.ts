@@ -12,10 +12,14 @@ export enum Kind {
   Object,
 }
 
+// Shared by all that have none: most values are neither lists nor objects.
+const NO_ITEMS: Json[] = [];
+const NO_NAMES: string[] = [];
+
 export class Json {
   /** Elements of a list, or values of an object. */
-  items: Json[] = [];
-  names: string[] = [];
+  items: Json[] = NO_ITEMS;
+  names: string[] = NO_NAMES;
 
   /** `said` is a text, or a number or bool as it was written. */
   constructor(
@@ -122,6 +126,8 @@ class Reader {
 
   private members(depth: i32, kind: Kind, end: i32): Json | null {
     const all = new Json(kind);
+    all.items = [];
+    if (kind == Kind.Object) all.names = [];
     this.at++;
     this.space();
     if (this.skip(end)) return all;

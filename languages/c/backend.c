@@ -70,6 +70,8 @@ static void add_stop(struct actions *out, uint8_t signal) {
 static void start(const aetheel_backend_types_start_turn_t *start, struct actions *out) {
     failure why;
     turn_ref turn = {start->session, start->turn};
+    // Told once more what is known already.
+    if (link.state != IDLE && turn.turn == link.turn.turn) return;
     if (link.state != IDLE) {
         why = failed(KIND(UNSUPPORTED), copied(TEXT("one link serves one turn")));
         add_end(out, turn, unfinished(OUTCOME(FAILED), why));

@@ -122,6 +122,8 @@ class Link {
 
     void start(const aetheel_backend_types_start_turn_t &start, Actions &out) {
         TurnRef asked = {start.session, start.turn};
+        // Told once more what is known already.
+        if (state_ != State::idle && asked.turn == turn.turn) return;
         if (state_ != State::idle) {
             add_end(asked, Result::failed(failed(KIND(UNSUPPORTED), "one link serves one turn")), out);
             return;

@@ -162,7 +162,9 @@ void add_utf8(std::string &out, unsigned letter) {
     while (more--) out += static_cast<char>(0x80 | ((letter >> (6 * more)) & 0x3F));
 }
 
-void write_string(std::string &out, std::string_view text) {
+} // namespace
+
+void quote(std::string &out, std::string_view text) {
     constexpr std::string_view digits = "0123456789abcdef", raw = "\"\\\b\f\n\r\t", escaped = "\"\\bfnrt";
     out += '"';
     for (char letter : text) {
@@ -177,8 +179,6 @@ void write_string(std::string &out, std::string_view text) {
     }
     out += '"';
 }
-
-} // namespace
 
 std::string_view trim(std::string_view text) {
     constexpr std::string_view blank = " \t\n\v\f\r";
@@ -285,7 +285,7 @@ void Json::write_object(std::string &out) const {
     for (std::size_t at = 0; at < fields.size(); at++) {
         if (at + 1 < fields.size() && fields[at].first == fields[at + 1].first) continue;
         out += before;
-        write_string(out, fields[at].first);
+        quote(out, fields[at].first);
         out += ':';
         fields[at].second.write(out);
         before = ",";
@@ -306,7 +306,7 @@ void Json::write(std::string &out) const {
         });
         out += ']';
     } else if (auto string = text()) {
-        write_string(out, *string);
+        quote(out, *string);
     } else {
         out += text_.empty() ? "null" : text_;
     }

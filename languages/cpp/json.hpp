@@ -19,6 +19,7 @@ class Json {
     Json operator[](std::string_view key) const;
 
     bool is_object() const { return text_.starts_with('{'); }
+    bool is_true() const { return text_ == "true"; }
     // Also of a value that is not there.
     bool is_null() const { return text_.empty() || text_ == "null"; }
 
@@ -52,3 +53,5 @@ class Json {
 
 // Cuts blanks of ASCII off both ends.
 std::string_view trim(std::string_view text);
+// Adds text as a JSON string.
+void quote(std::string &out, std::string_view text);

@@ -8,7 +8,6 @@ package export_aetheel_backend_backend
 import (
 	_ "embed"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"unicode/utf8"
 
@@ -45,8 +44,6 @@ const (
 )
 
 func init() {
-	// The host gives a guest 128 MiB; the collector has to work harder before that.
-	debug.SetMemoryLimit(96 << 20)
 	link.agent.resumed, link.agent.failing = w.None[string](), w.None[string]()
 }
 
@@ -118,6 +115,10 @@ func command(command t.Command, out *emitter) {
 	case t.Command_StartTurn:
 		start := command.StartTurn()
 		turn := t.TurnRef{Session: start.Session, Turn: start.Turn}
+		// Told once more what is known already.
+		if link.state != idle && turn.Turn == link.turn.Turn {
+			return
+		}
 		if link.state != idle {
 			out.done(turn, ended(t.MakeOutcomeFailed(failure(t.FailureKind_Unsupported, "one link serves one turn"))))
 			return

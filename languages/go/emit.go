@@ -1,6 +1,7 @@
 package export_aetheel_backend_backend
 
 import (
+	"runtime/debug"
 	"strings"
 	"unicode/utf8"
 
@@ -11,6 +12,11 @@ import (
 
 // sampleBytes is how much of unrecognised output is told, as the contract has it.
 const sampleBytes = 2048
+
+func init() {
+	// The host gives a guest 128 MiB; the collector has to work harder before that.
+	debug.SetMemoryLimit(96 << 20)
+}
 
 // emitter writes what the guest wants done; events are about its turn.
 type emitter struct {

@@ -129,6 +129,13 @@ class Answer {
     this.tail = "";
     this.shown = [];
   }
+
+  /** The final answer, told once; null: the parts in order. */
+  finish() {
+    const answer = this.tail;
+    this.tail = "";
+    return answer === "" ? null : answer;
+  }
 }
 
 /** Gemini CLI, as it speaks in one turn. */
@@ -288,9 +295,10 @@ export class Gemini {
 
   result(message, emit) {
     const usage = usageOf(message.stats);
+    const answer = this.answer.finish();
     if (text(message, "status") === "success") {
       this.kept(emit);
-      return { outcome: { tag: "completed" }, text: this.answer.tail || null, usage };
+      return { outcome: { tag: "completed" }, text: answer, usage };
     }
     const said = text(message.error, "message") ?? this.error ?? "Gemini CLI reported an error without words";
     const type = text(message.error, "type");
@@ -330,7 +338,7 @@ function isUuid(text) {
 /** The JSON of a line; null where it is none, too deep, or holds what is not text. */
 function parse(line) {
   try {
-    const value = depth(line) > DEEPEST ? null : JSON.parse(line);
+    const value = isDeep(line) ? null : JSON.parse(line);
     // Half of a surrogate pair is a string in JavaScript, but no text: the host would not get it.
     return /\\ud[89a-f]/i.test(line) && !wellFormed(value) ? null : value;
   } catch {
@@ -338,17 +346,32 @@ function parse(line) {
   }
 }
 
-/** How deep brackets are nested; more than it is where strings hold brackets. */
-function depth(line) {
-  const brackets = line.match(/[[\]{}]/g) ?? [];
-  if (brackets.length <= DEEPEST) return 0;
-  let open = 0;
-  let deepest = 0;
-  for (const bracket of line.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/[[\]{}]/g) ?? []) {
-    open += bracket === "[" || bracket === "{" ? 1 : -1;
-    deepest = Math.max(deepest, open);
+/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
+function isDeep(line) {
+  let brackets = 0;
+  for (const letter of "[{") {
+    for (let at = line.indexOf(letter); at >= 0 && brackets <= DEEPEST; at = line.indexOf(letter, at + 1)) brackets += 1;
   }
-  return deepest;
+  if (brackets <= DEEPEST) return false;
+  let open = 0;
+  for (let at = 0; at < line.length; at++) {
+    const letter = line[at];
+    if (letter === "[" || letter === "{") open += 1;
+    else if (letter === "]" || letter === "}") open -= 1;
+    else if (letter === '"') at = endOfText(line, at);
+    if (open > DEEPEST) return true;
+  }
+  return false;
+}
+
+/** Where the text ends that begins with the quotation mark at `from`. */
+function endOfText(line, from) {
+  for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
+    let before = at;
+    while (line[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
+  return line.length;
 }
 
 function wellFormed(value) {
@@ -372,7 +395,8 @@ function text(of, name) {
 
 function count(of, name) {
   const value = field(of, name);
-  return typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) : null;
+  // componentize-qjs 0.4.5 cuts a `u32` off above 2³¹-1; the signed number of the same bits comes out whole.
+  return typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) | 0 : null;
 }
 
 function usageOf(stats) {
@@ -404,8 +428,9 @@ function kindOfTool(name) {
 /** A value as JSON with its keys sorted, as other backends tell it. */
 function sorted(value) {
   if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
-  // The one number that JSON.stringify does not tell as it was written.
-  if (!isObject(value)) return Object.is(value, -0) ? "-0.0" : JSON.stringify(value);
+  if (typeof value === "string") return JSON.stringify(value);
+  // The one number that JavaScript does not tell as it was written.
+  if (!isObject(value)) return Object.is(value, -0) ? "-0.0" : String(value);
   const fields = Object.keys(value).sort();
   return `{${fields.map((name) => `${JSON.stringify(name)}:${sorted(value[name])}`).join(",")}}`;
 }

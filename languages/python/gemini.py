@@ -27,6 +27,9 @@ STOP = "\u200b"
 RETRY_PAUSE_MS = 900.0
 ALIKE = 8
 
+# How deep JSON may be nested.
+DEEPEST = 128
+
 # Bytes of a sample of output nobody knows, and of a tool's title.
 SAMPLE = 2048
 TITLE = 160
@@ -161,6 +164,11 @@ class Answer:
         self.open = False
         self.tail = ""
         self.shown = []
+
+    def finish(self) -> str | None:
+        """The final answer, told once; none: the parts in order."""
+        answer, self.tail = self.tail, ""
+        return answer or None
 
 
 class Gemini:
@@ -306,9 +314,10 @@ class Gemini:
 
     def result(self, message: dict, emit: Emit) -> Result:
         usage = usage_of(message.get("stats"))
+        answer = self.answer.finish()
         if text(message, "status") == "success":
             self.kept(emit)
-            return Result(t.Outcome_Completed(), self.answer.tail or None, usage)
+            return Result(t.Outcome_Completed(), answer, usage)
         error = message.get("error")
         said = text(error, "message")
         if said is None:
@@ -372,13 +381,27 @@ def is_uuid(text: str) -> bool:
 def parse(line: str) -> Any:
     """The JSON of a line; `None` where it is none, too deep, or holds what is not text."""
     try:
+        if is_deep(line):
+            return None
         value = json.loads(line, parse_constant=refuse, parse_int=whole)
         if "\\u" in line:
             # Half of a surrogate pair is a `str` in Python, but no text: the host would not get it.
             json.dumps(value, ensure_ascii=False).encode()
         return value
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
+
+
+def is_deep(line: str) -> bool:
+    """Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch."""
+    if line.count("[") + line.count("{") <= DEEPEST:
+        return False
+    open_brackets = 0
+    for token in re.finditer(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', line):
+        open_brackets += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if open_brackets > DEEPEST:
+            return True
+    return False
 
 
 def whole(digits: str) -> int | float:

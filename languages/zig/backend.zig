@@ -58,6 +58,8 @@ const Link = struct {
             c.AETHEEL_BACKEND_TYPES_COMMAND_START_TURN => {
                 const start = &told.val.start_turn;
                 const turn: actions.TurnRef = .{ .session = start.session, .turn = start.turn };
+                // Told once more what is known already.
+                if (self.state != .idle and turn.turn == self.turn.turn) return;
                 if (self.state != .idle) {
                     const why = try actions.failed(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED, "one link serves one turn");
                     return done(turn, failedWith(why), out);

@@ -75,7 +75,7 @@ impl Inner {
             asker: event.asker,
             told: None,
             backend: backend.to_owned(),
-            agent_version: self.links.host().agent_version(backend),
+            agent_version: result.agent_version.clone(),
             digest: result.generation.digest.clone(),
             tried: None,
             session: requested.map(str::to_owned),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ledger::{Entry, Ledger, Token, code};
-use super::{FileError, blocking};
+use super::{FileError, Workspace, blocking};
 
 const HEADING: &str = "# Webhooks
 
@@ -78,6 +78,17 @@ pub enum Claimed {
 pub struct Claim {
     deliveries: Deliveries,
     key: Key,
+}
+
+impl Workspace {
+    /// Which deliveries of webhooks were taken; read once, by the one who takes them.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be read.
+    pub async fn deliveries(&self) -> Result<Deliveries, FileError> {
+        let path = self.inner.folder.join("state").join("webhooks.md");
+        blocking(move || Deliveries::open(&path, jiff::Timestamp::now().as_millisecond())).await
+    }
 }
 
 impl Deliveries {

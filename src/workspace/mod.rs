@@ -212,15 +212,6 @@ impl Workspace {
         Lock::take(&self.inner.folder.join("state/gateway.lock"))
     }
 
-    /// Which deliveries of webhooks were taken; read once, by the one who takes them.
-    ///
-    /// # Errors
-    /// [`FileError`] when the file cannot be read.
-    pub async fn deliveries(&self) -> Result<Deliveries, FileError> {
-        let path = self.inner.folder.join("state").join("webhooks.md");
-        blocking(move || Deliveries::open(&path, jiff::Timestamp::now().as_millisecond())).await
-    }
-
     /// What the operator wrote about channels and projects, read again when it changed.
     pub async fn channels(&self) -> Arc<Channels> {
         self.follow(|inner| &inner.channels, |channels| &channels.warnings).await

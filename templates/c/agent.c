@@ -16,6 +16,15 @@ static string taken(json value) {
     return given(&text);
 }
 
+// Whether it can name a session, see `session-ready` in wit/types.wit.
+static bool is_native_id(struct text id) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
+    for (size_t at = 0; at < id.length; at++) {
+        if (!memchr(letters, id.at[at], sizeof letters - 1)) return false;
+    }
+    return id.length && id.length <= 128 && id.at[0] != '-';
+}
+
 static void tool(json said, struct actions *out) {
     struct buffer name = {0}, target = {0}, title = {0}, input = {0};
     const char *kind = "other";
@@ -83,9 +92,15 @@ bool agent_line(const aetheel_backend_types_line_t *line, struct actions *out, s
         return true;
     }
     if (json_is(type, "session")) {
+        json_string(json_field(said, "id"), &text);
+        if (!is_native_id(buffer_text(&text))) {
+            add_unrecognised(out, copied(TEXT("session line without an id")), "id", raw);
+            buffer_clear(&text);
+            return false;
+        }
         aetheel_backend_types_session_ready_t *ready = &add(out, AETHEEL_BACKEND_TYPES_ACTION_SESSION_READY)->val.session_ready;
         ready->session = out->turn.session;
-        ready->native_id = taken(json_field(said, "id"));
+        ready->native_id = given(&text);
     } else if (json_is(type, "text")) {
         json_string(json_field(said, "text"), &text);
         add_text(out, 0, buffer_text(&text), false);

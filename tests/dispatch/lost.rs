@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{Exit, FailureKind, Input, Outcome};
+use aetheel::agent::{EventKind as Told, Exit, FailureKind, Input, Outcome, Unrecognised};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Again, AgainRefusal, Answer, Dispatcher, Person};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
@@ -32,7 +32,7 @@ fn riddles(of: impl Fn(&str) -> Result<Vec<aetheel::agent::Action>, GuestFailure
 
 /// The newer parser.
 fn solved() -> Arc<dyn Backend> {
-    ScriptedBackend::new(riddles(|text| Ok(vec![event(text_event(text))]))).of_generation(2, "b")
+    ScriptedBackend::new(riddles(|text| Ok(vec![event(text_event(text))]))).of_generation(2, "2")
 }
 
 fn trapping() -> Understanding {
@@ -166,8 +166,11 @@ fn one_lost(folder: &Path) -> (Life, LostTurn) {
 
 #[test]
 fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
-    let protocol = || Ok(vec![done(Outcome::Failed(failure(FailureKind::Protocol)))]);
-    let kinds: [(&str, Understanding); 4] = [
+    // With something to see, it is not unread.
+    let protocol = || Ok(vec![event(text_event("half")), done(Outcome::Failed(failure(FailureKind::Protocol)))]);
+    let unknown = || event(Told::Unrecognised(Unrecognised { what: "riddle".to_owned(), path: None, sample: String::new() }));
+    let kinds: [(&str, Understanding); 5] = [
+        ("unread", riddles(move |_| Ok(vec![unknown()]))),
         ("backend refused", riddles(|_| Err(GuestFailure::Refused("no".to_owned())))),
         ("backend crashed", trapping()),
         ("backend cut off", riddles(|_| Err(GuestFailure::CutOff("time".to_owned())))),
@@ -223,11 +226,9 @@ fn an_agent_whose_guest_failed_is_heard_to_its_end() {
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["riddle one "]).await;
         // It goes on only because its stdin ends, and is not killed.
-        while let Some(command) = agent.commands.recv().await {
-            match command {
-                ProcessCommand::CloseStdin => break,
-                other => panic!("not asked for: {other:?}"),
-            }
+        match agent.commands.recv().await {
+            Some(ProcessCommand::CloseStdin) | None => {}
+            Some(other) => panic!("not asked for: {other:?}"),
         }
         agent.say(&["riddle two", "done"]).await;
         agent.exit(Exit::Code(0), "").await;
@@ -285,7 +286,7 @@ fn a_newer_generation_is_told_of_once_and_delivers_all_for_an_operator() {
     life.answers(2);
     life.reread();
     let useless = riddles(|_| Err(GuestFailure::Refused("still not".to_owned())));
-    life.replace(ScriptedBackend::new(useless).of_generation(3, "c"));
+    life.replace(ScriptedBackend::new(useless).of_generation(3, "3"));
     life.reread();
     assert!(life.lost().iter().all(|turn| turn.state == LostState::Lost && turn.tried.is_some()));
     assert_eq!(life.runtime.block_on(life.collected.notices(0)).len(), 0);
@@ -294,7 +295,7 @@ fn a_newer_generation_is_told_of_once_and_delivers_all_for_an_operator() {
     life.reread();
     let notices = life.runtime.block_on(life.collected.notices(1));
     assert_eq!((notices.len(), notices[0].channel), (1, None));
-    assert_eq!(notices[0].text, format!("2 lost replies of `scripted` can be read by 2@{:.12}. (recoverable)", "0".repeat(12)));
+    assert_eq!(notices[0].text, "2 lost replies of `scripted` can be read by 2@222222222222. (recoverable)");
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.label, "Deliver them");
     assert_eq!(life.press(&offer.id, ANN), Err(AgainRefusal::NotOperator));

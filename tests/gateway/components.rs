@@ -48,9 +48,12 @@ async fn install(installation: &Installation, file: &str, further: &[&str]) -> E
     installation.run(&[&["backend", "install", file], further].concat(), "").await
 }
 
+/// Asks, and expects the next answer to be this version's.
 async fn answers(local: &LocalDiscord, version: &str) {
+    let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, "hello");
-    local.wait_for_message(CHANNEL, |text| text == version).await;
+    let came = |local: &LocalDiscord| local.texts(CHANNEL).get(before..)?.iter().any(|text| text == version).then_some(());
+    local.wait_for(&format!("the answer {version}"), came).await;
 }
 
 async fn loaded(bot: &Program, number: u32) -> Value {
@@ -117,6 +120,45 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
     let ended = installation.run(&["backend", "rollback", "nobody"], "").await;
     assert_eq!(ended.code, 64, "{}", ended.stdout);
     assert!(ended.stderr.contains("there is no backend `nobody`; there are demo, mini"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart() {
+    use aetheel::agent::{Action, AgentEvent, EventKind, Outcome, Text, TurnDone, Unrecognised};
+
+    let local = LocalDiscord::start().await;
+    let installation = prepared(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
+    let bot = serving(&installation).await;
+    for _ in 0..3 {
+        answers(&local, "1.0.0").await;
+    }
+    // The second version does not know what the first one read.
+    let event = |kind| Action::Event(AgentEvent { session: 1, turn: 1, kind });
+    let unknown = Unrecognised { what: "telling".to_owned(), path: None, sample: "{}".to_owned() };
+    let wat = Wat {
+        descriptor: json!({ "programs": [{ "name": "mini", "version-arguments": ["--version"] }] }),
+        on_start: Some(vec![
+            event(EventKind::Unrecognised(unknown)),
+            event(EventKind::Text(Text { part: 0, text: "2.0.0".to_owned(), replace: false })),
+            Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None }),
+        ]),
+        ..Wat::new("mini", "2.0.0")
+    };
+    let second = wat.build();
+    let ended = install(&installation, &download(&installation, "mini-2.wasm", &second), &[]).await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    loaded(&bot, 2).await;
+    for _ in 0..3 {
+        answers(&local, "2.0.0").await;
+    }
+    let line = bot.logs("a backend read worse than the one before and was rolled back").await;
+    assert!(line["serves"].as_str().is_some_and(|serves| serves.starts_with("3@")), "{line}");
+    answers(&local, "1.0.0").await;
+    assert_eq!(fs::read(installation.backend("mini")).unwrap(), mini("1.0.0", json!({})));
+    let aside = installation.path(&format!("backends/mini.wasm.rolled-back-{}", &digest(&second)[..12]));
+    assert_eq!(fs::read(aside).unwrap(), second);
+    local.wait_for_message(OTHER, |text| text.contains("mini") && text.contains("3@")).await;
 }
 
 #[tokio::test]

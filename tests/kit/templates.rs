@@ -18,25 +18,26 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The environment a toolchain of `scripts/toolchain` is used in; none: it is not installed here. Rust is what this was built with.
-fn path_with(toolchain: &str) -> Option<String> {
-    let path = std::env::var("PATH").unwrap_or_default();
+/// The folder of programs of a toolchain of `scripts/toolchain`; none: it is not installed here. Rust is what this was built with.
+fn bin_of(toolchain: &str) -> Option<String> {
     if toolchain.is_empty() {
-        return Some(path);
+        return Some(String::new());
     }
+    let toolchains = std::env::var("TOOLCHAINS").map_or_else(|_| root().join("target/toolchains"), PathBuf::from);
     // Folders have versions behind the names.
-    let is = |name: &str| name.strip_prefix(toolchain).is_some_and(|rest| rest.starts_with('-') && !rest.contains("part"));
-    let mut folders = std::fs::read_dir(root().join("target/toolchains")).ok()?.flatten();
+    let version = |name: &str| name.strip_prefix(toolchain)?.strip_prefix('-')?.chars().next();
+    let is = |name: &str| version(name).is_some_and(|first| first.is_ascii_digit()) && !name.contains("part");
+    let mut folders = std::fs::read_dir(toolchains).ok()?.flatten();
     let there = folders.any(|entry| is(&entry.file_name().to_string_lossy()) && entry.path().is_dir());
     let bin = there.then(|| Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap())?;
-    Some(format!("{}:{path}", String::from_utf8_lossy(&bin.stdout).trim()))
+    Some(String::from_utf8_lossy(&bin.stdout).trim().to_owned())
 }
 
 /// Projects of one language may share what they build.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) {
-    let Some(path) = path_with(toolchain) else {
+    let Some(bin) = bin_of(toolchain) else {
         println!("{lang}: {toolchain} is not installed; see `make languages`");
         return;
     };
@@ -47,12 +48,17 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
     assert!(said(&made).contains("make test"), "what to do next: {}", said(&made));
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let make = format!("AETHEEL={}", aetheel().display());
-    let first = ["make", "test", make.as_str()];
+    // Where npm would have put the compilers.
+    let modules = format!("BIN={bin}");
+    let first = ["make", "test", make.as_str(), modules.as_str()];
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
     for command in std::iter::once(&first[..]).chain(also.iter().copied()) {
         let mut process = Command::new(command[0]);
         process.args(&command[1..]).current_dir(&project).env("PATH", &path);
         // Cargo's, so that nothing is built twice; without the flags of this build.
         process.env("CARGO_TARGET_DIR", root().join("target/guests")).env("CARGO_NET_OFFLINE", "true").env_remove("RUSTFLAGS");
+        // Where npm's packages are, which would be fetched otherwise.
+        process.env("BIN", path.split(':').next().unwrap());
         // What their compilers keep, likewise.
         process.env("ZIG_GLOBAL_CACHE_DIR", root().join("target/toolchains/zig-cache"));
         process.env("GOCACHE", root().join("target/toolchains/go-cache")).env("GOPROXY", "off");
@@ -76,6 +82,20 @@ templates! {
     a_new_live_backend_in_rust_builds_and_passes_its_test: "rust", "live", "", &[&["cargo", "test"]];
     a_new_one_shot_backend_in_c_builds_and_passes_its_test: "c", "one-shot", "zig", &[];
     a_new_live_backend_in_c_builds_and_passes_its_test: "c", "live", "zig", &[];
+    a_new_one_shot_backend_in_cpp_builds_and_passes_its_test: "cpp", "one-shot", "zig", &[];
+    a_new_live_backend_in_cpp_builds_and_passes_its_test: "cpp", "live", "zig", &[];
+    a_new_one_shot_backend_in_zig_builds_and_passes_its_test: "zig", "one-shot", "zig", &[];
+    a_new_live_backend_in_zig_builds_and_passes_its_test: "zig", "live", "zig", &[];
+    a_new_one_shot_backend_in_go_builds_and_passes_its_test: "go", "one-shot", "go", &[];
+    a_new_live_backend_in_go_builds_and_passes_its_test: "go", "live", "go", &[];
+    a_new_one_shot_backend_in_python_builds_and_passes_its_test: "python", "one-shot", "componentize-py", &[];
+    a_new_live_backend_in_python_builds_and_passes_its_test: "python", "live", "componentize-py", &[];
+    a_new_one_shot_backend_in_javascript_builds_and_passes_its_test: "javascript", "one-shot", "node", &[];
+    a_new_live_backend_in_javascript_builds_and_passes_its_test: "javascript", "live", "node", &[];
+    a_new_one_shot_backend_in_typescript_builds_and_passes_its_test: "typescript", "one-shot", "node", &[];
+    a_new_live_backend_in_typescript_builds_and_passes_its_test: "typescript", "live", "node", &[];
+    a_new_one_shot_backend_in_assemblyscript_builds_and_passes_its_test: "assemblyscript", "one-shot", "node", &[];
+    a_new_live_backend_in_assemblyscript_builds_and_passes_its_test: "assemblyscript", "live", "node", &[];
 }
 
 #[test]

@@ -99,9 +99,15 @@ impl<'a> Emit<'a> {
         self.out.push(Action::Ask(Ask { ask, session, turn, title: title.into(), kind, always_label: always }));
     }
 
-    /// Reports the agent's session.
+    /// Reports the agent's session. An id that the contract does not allow is no session that could be taken up again; it is told of as
+    /// unrecognised.
     pub fn session_ready(&mut self, native_id: impl Into<String>, model: Option<String>) {
-        let ready = SessionReady { session: self.turn.session, native_id: native_id.into(), model, title: None };
+        let native_id = native_id.into();
+        let fits = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'_' | b'.' | b':' | b'-');
+        if !(1..=128).contains(&native_id.len()) || native_id.starts_with('-') || !native_id.bytes().all(fits) {
+            return self.unrecognised("session id that cannot be one", None, &native_id);
+        }
+        let ready = SessionReady { session: self.turn.session, native_id, model, title: None };
         self.out.push(Action::SessionReady(ready));
     }
 

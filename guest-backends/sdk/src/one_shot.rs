@@ -100,7 +100,7 @@ enum State {
     #[default]
     Idle,
     Running(Run),
-    Over,
+    Over(TurnRef),
 }
 
 #[derive(Debug)]
@@ -152,7 +152,11 @@ impl<A: Agent> OneShot<A> {
     fn command(&mut self, command: Command, out: &mut Vec<Action>) {
         match (command, &mut self.state) {
             (Command::StartTurn(start), State::Idle) => self.start(start, out),
-            (Command::StartTurn(start), _) => {
+            (Command::StartTurn(start), State::Running(Run { turn, .. }) | State::Over(turn)) => {
+                // Told twice, it is the same turn and has one end.
+                if (start.session, start.turn) == (turn.session, turn.turn) {
+                    return;
+                }
                 let result = TurnResult::failed(FailureKind::Unsupported, "one link serves one turn");
                 out.push(done(TurnRef { session: start.session, turn: start.turn }, result));
             }
@@ -185,7 +189,8 @@ impl<A: Agent> OneShot<A> {
     }
 
     fn end(&mut self, mut result: TurnResult, out: &mut Vec<Action>) {
-        if let State::Running(run) = std::mem::replace(&mut self.state, State::Over) {
+        if let State::Running(run) = std::mem::take(&mut self.state) {
+            self.state = State::Over(run.turn);
             // What an interrupted agent calls a failure is what was asked of it.
             if run.interrupted && matches!(result.outcome, Outcome::Failed(_)) {
                 result.outcome = Outcome::Interrupted;

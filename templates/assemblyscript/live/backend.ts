@@ -37,6 +37,11 @@ function take(input: c.Input, out: c.Action[]): void {
     const command = (<c.InputCommand>input).value;
     if (command instanceof c.CommandStartTurn && now === null) {
       begin((<c.CommandStartTurn>command).value, out);
+    } else if (command instanceof c.CommandStartTurn) {
+      const start = (<c.CommandStartTurn>command).value;
+      if (now !== null && start.turn == now.turn) return;
+      const busy = failure(c.FailureKind.Other, "another turn is still open");
+      out.push(new c.ActionTurnDone(new c.TurnDone(start.session, start.turn, busy, null, null)));
     } else if (command instanceof c.CommandInterrupt && now !== null) {
       interrupted = true;
       write('{"type":"stop"}', out);
@@ -96,7 +101,8 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   const said = parsed !== null && known ? parsed : new Json(Kind.Object);
   const type = text(said, "type");
   if (type == "session") {
-    out.push(new c.ActionSessionReady(new c.SessionReady(now.session, text(said, "id"), null, null)));
+    const id = text(said, "id");
+    if (isId(id)) out.push(new c.ActionSessionReady(new c.SessionReady(now.session, id, null, null)));
   } else if (type == "text") {
     event(new c.EventKindText(new c.Text(0, text(said, "text"), false)), now, out);
   } else if (type == "tool") {
@@ -146,6 +152,13 @@ function prompt(parts: c.Part[]): string {
 function text(given: Json, name: string): string {
   const value = given.text(name);
   return value === null ? "" : value;
+}
+
+/** Whether it can be an agent's id of a session. */
+function isId(text: string): bool {
+  const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
+  for (let at = 0; at < text.length; at++) if (!letters.includes(text.charAt(at))) return false;
+  return text.length >= 1 && text.length <= 128 && !text.startsWith("-");
 }
 
 function toolStart(said: Json): c.ToolStart {

@@ -10,6 +10,8 @@ const PROC: u32 = 1;
 const LINGER: u32 = 1;
 
 let turn: c.TurnRef | null = null;
+let over = false;
+let served: u32 = 0;
 let interrupted = false;
 let told: c.Outcome | null = null;
 let used: c.Usage | null = null;
@@ -36,10 +38,16 @@ function take(input: c.Input, out: c.Action[]): void {
   const now = turn;
   if (input instanceof c.InputCommand) {
     const command = (<c.InputCommand>input).value;
-    if (command instanceof c.CommandStartTurn && now === null) {
+    if (command instanceof c.CommandStartTurn && now === null && !over) {
       const start = (<c.CommandStartTurn>command).value;
+      served = start.turn;
       turn = new c.TurnRef(start.session, start.turn);
       out.push(plan(start));
+    } else if (command instanceof c.CommandStartTurn) {
+      const start = (<c.CommandStartTurn>command).value;
+      if (start.turn == served) return;
+      const busy = failure(c.FailureKind.Other, "one link serves one turn");
+      out.push(new c.ActionTurnDone(new c.TurnDone(start.session, start.turn, busy, null, null)));
     } else if (command instanceof c.CommandInterrupt && now !== null) {
       interrupted = true;
       out.push(new c.ActionStop(new c.Stop(PROC, c.Signal.Interrupt, 3000)));
@@ -84,7 +92,8 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   const said = parsed !== null && known ? parsed : new Json(Kind.Object);
   const type = text(said, "type");
   if (type == "session") {
-    out.push(new c.ActionSessionReady(new c.SessionReady(now.session, text(said, "id"), null, null)));
+    const id = text(said, "id");
+    if (isId(id)) out.push(new c.ActionSessionReady(new c.SessionReady(now.session, id, null, null)));
   } else if (type == "text") {
     event(new c.EventKindText(new c.Text(0, text(said, "text"), false)), now, out);
   } else if (type == "tool") {
@@ -119,6 +128,7 @@ function end(outcome: c.Outcome, usage: c.Usage | null, out: c.Action[]): void {
   const now = turn;
   if (now === null) return;
   turn = null;
+  over = true;
   const how = interrupted && !(outcome instanceof c.OutcomeCompleted) ? new c.OutcomeInterrupted() : outcome;
   out.push(new c.ActionTurnDone(new c.TurnDone(now.session, now.turn, how, null, usage)));
 }
@@ -141,6 +151,13 @@ function prompt(parts: c.Part[]): string {
 function text(given: Json, name: string): string {
   const value = given.text(name);
   return value === null ? "" : value;
+}
+
+/** Whether it can be an agent's id of a session. */
+function isId(text: string): bool {
+  const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
+  for (let at = 0; at < text.length; at++) if (!letters.includes(text.charAt(at))) return false;
+  return text.length >= 1 && text.length <= 128 && !text.startsWith("-");
 }
 
 function toolStart(said: Json): c.ToolStart {

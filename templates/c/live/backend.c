@@ -47,6 +47,8 @@ static void start(const aetheel_backend_types_start_turn_t *start, struct action
     struct text arguments[] = {TEXT("--serve"), TEXT("--resume"), borrowed(start->native_id.val)};
     turn_ref turn = {start->session, start->turn};
     struct buffer prompt = {0}, line = {0};
+    // Told once more what is known already.
+    if (link.last_proc && turn.turn == link.turn.turn) return;
     if (link.open) {
         add_end(out, turn, result_of(OUTCOME(FAILED), FAILURE(UNSUPPORTED), TEXT("one turn at a time")));
         return;

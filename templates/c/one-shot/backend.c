@@ -41,6 +41,8 @@ static void start(const aetheel_backend_types_start_turn_t *start, struct action
     struct text arguments[] = {TEXT("--json"), TEXT("--resume"), borrowed(start->native_id.val)};
     turn_ref turn = {start->session, start->turn};
     struct buffer prompt = {0};
+    // Told once more what is known already.
+    if (link.state != IDLE && turn.turn == link.turn.turn) return;
     if (link.state != IDLE) {
         add_end(out, turn, result_of(OUTCOME(FAILED), FAILURE(UNSUPPORTED), TEXT("one link serves one turn")));
         return;

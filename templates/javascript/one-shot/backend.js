@@ -15,6 +15,7 @@ const TOOLS = new Map([
 ]);
 
 let turn = null;
+let served = null;
 let interrupted = false;
 let result = null;
 
@@ -32,9 +33,13 @@ export const backend = {
 };
 
 function take(input, out) {
-  if (input.tag === "command" && input.val.tag === "start-turn" && turn === null) {
-    turn = { session: input.val.val.session, turn: input.val.val.turn };
-    out.push(plan(input.val.val));
+  if (input.tag === "command" && input.val.tag === "start-turn") {
+    const start = input.val.val;
+    if (served !== null)
+      return void (served !== start.turn && out.push(done(start, failed("other", "one link serves one turn"), null)));
+    served = start.turn;
+    turn = { session: start.session, turn: start.turn };
+    out.push(plan(start));
   }
   if (turn === null) return;
   if (input.tag === "command" && input.val.tag === "interrupt") {
@@ -79,6 +84,7 @@ function line(raw, turn, out) {
   const event = (kind) => out.push({ tag: "event", val: { ...turn, kind } });
   switch (said.type) {
     case "session":
+      if (!/^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$/.test(text(said.id))) break;
       out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null } });
       break;
     case "text":
@@ -116,8 +122,12 @@ function told(outcome, usage, out) {
 function end(outcome, usage, out) {
   if (turn === null) return;
   const how = interrupted && outcome.tag !== "completed" ? { tag: "interrupted" } : outcome;
-  out.push({ tag: "turn-done", val: { ...turn, outcome: how, text: null, usage } });
+  out.push(done(turn, how, usage));
   turn = null;
+}
+
+function done({ session, turn }, outcome, usage) {
+  return { tag: "turn-done", val: { session, turn, outcome, text: null, usage } };
 }
 
 function failed(kind, message) {
@@ -131,11 +141,39 @@ function prompt(parts) {
 /** The JSON object of a line; an empty one where it is none. */
 function parse(raw) {
   try {
-    const value = JSON.parse(raw);
+    const value = isDeep(raw) ? {} : JSON.parse(raw);
     return isObject(value) ? value : {};
   } catch {
     return {};
   }
+}
+
+/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
+function isDeep(line) {
+  let brackets = 0;
+  for (const letter of "[{") {
+    for (let at = line.indexOf(letter); at >= 0 && brackets <= 128; at = line.indexOf(letter, at + 1)) brackets += 1;
+  }
+  if (brackets <= 128) return false;
+  let open = 0;
+  for (let at = 0; at < line.length; at++) {
+    const letter = line[at];
+    if (letter === "[" || letter === "{") open += 1;
+    else if (letter === "]" || letter === "}") open -= 1;
+    else if (letter === '"') at = endOfText(line, at);
+    if (open > 128) return true;
+  }
+  return false;
+}
+
+/** Where the text ends that begins with the quotation mark at `from`. */
+function endOfText(line, from) {
+  for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
+    let before = at;
+    while (line[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
+  return line.length;
 }
 
 function isObject(value) {
@@ -165,7 +203,7 @@ function toolStart(said) {
 
 function usage(said) {
   if (!isObject(said)) return null;
-  const count = (value) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) : 0);
+  const count = (value) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0x7fff_ffff)) : 0);
   const { input, output } = said;
   return {
     input: count(input),

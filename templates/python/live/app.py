@@ -5,6 +5,7 @@ is imported while the component is built.
 """
 
 import json
+import re
 import traceback
 from pathlib import Path
 
@@ -54,6 +55,9 @@ class Backend(exports.Backend):
                     self.proc += 1
                     out.append(t.Action_Spawn(self.plan(start)))
                 self.write({"type": "prompt", "text": prompt(start.parts)}, out)
+            case t.Input_Command(t.Command_StartTurn(start)) if self.turn and start.turn != self.turn.turn:
+                busy = t.Outcome_Failed(t.Failure(t.FailureKind.OTHER, "another turn is still open", None))
+                out.append(t.Action_TurnDone(t.TurnDone(start.session, start.turn, busy, None, None)))
             case t.Input_Command(t.Command_Interrupt()) if self.turn:
                 self.interrupted = True
                 self.write({"type": "stop"}, out)
@@ -96,7 +100,7 @@ class Backend(exports.Backend):
         """What a line of output means."""
         said = parse(raw)
         match text(said, "type"):
-            case "session":
+            case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
                 out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None)))
             case "text":
                 self.event(t.EventKind_Text(t.Text(0, text(said, "text"), False)), out)
@@ -134,11 +138,23 @@ def prompt(parts: list[t.Part]) -> str:
 def parse(raw: str) -> dict:
     """The JSON object of a line; an empty one where it is none."""
     try:
-        value = json.loads(raw)
+        value = {} if is_deep(raw) else json.loads(raw)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate pair is no text for the host
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def is_deep(line: str) -> bool:
+    """Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch."""
+    if line.count("[") + line.count("{") <= 128:
+        return False
+    open_brackets = 0
+    for token in re.finditer(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', line):
+        open_brackets += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if open_brackets > 128:
+            return True
+    return False
 
 
 def text(of: dict, field: str) -> str:

@@ -5,6 +5,7 @@ is imported while the component is built.
 """
 
 import json
+import re
 import traceback
 from pathlib import Path
 
@@ -23,6 +24,7 @@ TOOLS = {"shell": ("bash", "command"), "read": ("file_read", "path"), "edit": ("
 class Backend(exports.Backend):
     def __init__(self) -> None:
         self.turn: t.TurnRef | None = None
+        self.served: int | None = None
         self.interrupted = False
         self.result: tuple[t.Outcome, t.Usage | None] | None = None
 
@@ -47,9 +49,13 @@ class Backend(exports.Backend):
 
     def take(self, given: t.Input, out: list[t.Action]) -> None:
         match given:
-            case t.Input_Command(t.Command_StartTurn(start)) if self.turn is None:
+            case t.Input_Command(t.Command_StartTurn(start)) if self.served is None:
+                self.served = start.turn
                 self.turn = t.TurnRef(start.session, start.turn)
                 out.append(t.Action_Spawn(self.plan(start)))
+            case t.Input_Command(t.Command_StartTurn(start)) if start.turn != self.served:
+                busy = t.Outcome_Failed(t.Failure(t.FailureKind.OTHER, "one link serves one turn", None))
+                out.append(t.Action_TurnDone(t.TurnDone(start.session, start.turn, busy, None, None)))
             case t.Input_Command(t.Command_Interrupt()) if self.turn:
                 self.interrupted = True
                 out.append(t.Action_Stop(t.Stop(PROC, t.Signal.INTERRUPT, 3000)))
@@ -87,7 +93,7 @@ class Backend(exports.Backend):
         """What a line of output means."""
         said = parse(raw)
         match text(said, "type"):
-            case "session":
+            case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
                 out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None)))
             case "text":
                 self.event(t.EventKind_Text(t.Text(0, text(said, "text"), False)), out)
@@ -131,11 +137,23 @@ def prompt(parts: list[t.Part]) -> str:
 def parse(raw: str) -> dict:
     """The JSON object of a line; an empty one where it is none."""
     try:
-        value = json.loads(raw)
+        value = {} if is_deep(raw) else json.loads(raw)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate pair is no text for the host
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def is_deep(line: str) -> bool:
+    """Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch."""
+    if line.count("[") + line.count("{") <= 128:
+        return False
+    open_brackets = 0
+    for token in re.finditer(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', line):
+        open_brackets += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if open_brackets > 128:
+            return True
+    return False
 
 
 def text(of: dict, field: str) -> str:

@@ -37,6 +37,8 @@ export const backend: Backend = {
 function take(input: Input, out: Action[]): void {
   if (input.tag === "command") {
     if (input.val.tag === "start-turn" && turn === null) start(input.val.val, out);
+    else if (input.val.tag === "start-turn" && turn?.turn !== input.val.val.turn)
+      out.push(done(input.val.val, failed("other", "another turn is still open"), null));
     else if (input.val.tag === "interrupt" && turn !== null) {
       interrupted = true;
       write({ type: "stop" }, out);
@@ -95,6 +97,7 @@ function line(raw: string, turn: TurnRef, out: Action[]): void {
   const event = (kind: EventKind) => out.push({ tag: "event", val: { ...turn, kind } });
   switch (said.type) {
     case "session":
+      if (!/^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$/.test(text(said.id))) break;
       out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null } });
       break;
     case "text":
@@ -126,8 +129,12 @@ function line(raw: string, turn: TurnRef, out: Action[]): void {
 function end(outcome: Outcome, usage: Usage | null, out: Action[]): void {
   if (turn === null) return;
   const how: Outcome = interrupted ? { tag: "interrupted" } : outcome;
-  out.push({ tag: "turn-done", val: { ...turn, outcome: how, text: null, usage } });
+  out.push(done(turn, how, usage));
   turn = null;
+}
+
+function done({ session, turn }: TurnRef, outcome: Outcome, usage: Usage | null): Action {
+  return { tag: "turn-done", val: { session, turn, outcome, text: null, usage } };
 }
 
 function failed(kind: "not-found" | "other", message: string): Outcome {
@@ -141,11 +148,39 @@ function prompt(parts: Part[]): string {
 /** The JSON object of a line; an empty one where it is none. */
 function parse(raw: string): Said {
   try {
-    const value = JSON.parse(raw);
+    const value = isDeep(raw) ? {} : JSON.parse(raw);
     return isObject(value) ? value : {};
   } catch {
     return {};
   }
+}
+
+/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
+function isDeep(line: string): boolean {
+  let brackets = 0;
+  for (const letter of "[{") {
+    for (let at = line.indexOf(letter); at >= 0 && brackets <= 128; at = line.indexOf(letter, at + 1)) brackets += 1;
+  }
+  if (brackets <= 128) return false;
+  let open = 0;
+  for (let at = 0; at < line.length; at++) {
+    const letter = line[at];
+    if (letter === "[" || letter === "{") open += 1;
+    else if (letter === "]" || letter === "}") open -= 1;
+    else if (letter === '"') at = endOfText(line, at);
+    if (open > 128) return true;
+  }
+  return false;
+}
+
+/** Where the text ends that begins with the quotation mark at `from`. */
+function endOfText(line: string, from: number): number {
+  for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
+    let before = at;
+    while (line[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
+  return line.length;
 }
 
 function isObject(value: unknown): value is Said {
@@ -175,7 +210,7 @@ function toolStart(said: Said): ToolStart {
 
 function usage(said: unknown): Usage | null {
   if (!isObject(said)) return null;
-  const count = (value: unknown) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) : 0);
+  const count = (value: unknown) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0x7fff_ffff)) : 0);
   const { input, output } = said;
   return {
     input: count(input),

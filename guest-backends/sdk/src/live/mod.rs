@@ -122,7 +122,9 @@ impl<A: Agent> Live<A> {
 
     fn start(&mut self, start: StartTurn, out: &mut Vec<Action>) {
         let turn = TurnRef { session: start.session, turn: start.turn };
-        if self.link.turns.contains_key(&turn.session) {
+        if self.link.ended == Some(turn) || self.link.turns.get(&turn.session).is_some_and(|open| open.name == turn) {
+            // Told twice, it is the same turn and has one end.
+        } else if self.link.turns.contains_key(&turn.session) {
             let why = failure(FailureKind::Unsupported, "the session has a turn already");
             Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
         } else if let Err(why) = self.agent.accept(&start, &mut Talk::new(&mut self.link, out)) {

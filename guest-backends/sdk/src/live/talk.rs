@@ -44,6 +44,8 @@ pub(super) struct Link {
     pub(super) proc: u32,
     /// By session: each has at most one.
     pub(super) turns: BTreeMap<u32, Open>,
+    /// The turn that ended last.
+    pub(super) ended: Option<TurnRef>,
     /// Questions of the host that wait for the agent.
     pub(super) queries: Vec<Query>,
     /// The timer that runs while the agent is asked to go.
@@ -210,6 +212,7 @@ impl<'a> Talk<'a> {
         {
             result.outcome = Outcome::Interrupted;
         }
+        self.link.ended = Some(turn);
         self.out.push(one_shot::done(turn, result));
     }
 

@@ -130,6 +130,7 @@ fn one_process_serves_one_turn_after_the_other() {
     assert_eq!(play.line(1, "."), ["log"], "a second end ends nothing");
     assert_eq!(play.start(2, "on"), ["write on"]);
     assert_eq!(play.start(3, "at once"), ["done 3: the session has a turn already"]);
+    assert!(play.start(2, "on").is_empty(), "told twice, it is the same turn");
     assert_eq!(play.line(1, "."), ["done 2: Completed"]);
 }
 

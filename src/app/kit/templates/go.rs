@@ -1,0 +1,21 @@
+//! Go, by the standard compiler: the helpers of `languages/go`, and a backend on them.
+
+use super::File;
+
+/// A project: what both kinds have, and the backend itself.
+macro_rules! project {
+    ($backend:literal) => {
+        &[
+            (".gitignore", include_str!("../../../../templates/go/gitignore")),
+            ("Makefile", include_str!("../../../../templates/go/Makefile")),
+            ("README.md", include_str!("../../../../templates/go/README.md")),
+            ("agent.go", include_str!("../../../../templates/go/agent.go")),
+            ("backend.go", include_str!(concat!("../../../../templates/go/", $backend))),
+            ("emit.go", include_str!("../../../../languages/go/emit.go")),
+            ("json.go", include_str!("../../../../languages/go/json.go")),
+        ]
+    };
+}
+
+pub(super) const ONE_SHOT: &[File] = project!("one-shot/backend.go");
+pub(super) const LIVE: &[File] = project!("live/backend.go");

@@ -1,0 +1,140 @@
+package export_aetheel_backend_backend
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+
+	t "wit_component/aetheel_backend_types"
+
+	w "go.bytecodealliance.org/pkg/wit/types"
+)
+
+//go:embed descriptor.json
+var descriptor string
+
+// nativeID is what can name a session, see `session-ready` in wit/types.wit.
+var nativeID = regexp.MustCompile(`^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$`)
+
+// tools are those of the agent: the unified kind (see wit/types.wit), and the field of the input that says what a use is about.
+var tools = map[string]struct{ kind, target string }{
+	"shell": {"bash", "command"}, "read": {"file_read", "path"}, "edit": {"file_edit", "path"},
+}
+
+// agentLine takes a line of output in: what the agent says, whichever way it is run. It returns how the turn ended once the agent
+// told.
+func agentLine(line t.Line, out *emitter) (turnResult, bool) {
+	raw := strings.TrimSpace(line.Text)
+	if line.Pipe == t.Pipe_Stderr || raw == "" {
+		return turnResult{}, false
+	}
+	said, ok := parse(raw)
+	if !ok {
+		what := "line that is not a JSON object"
+		if line.Truncated {
+			what = "line longer than the limit"
+		}
+		out.unrecognised(what, "", raw)
+		return turnResult{}, false
+	}
+	switch kind := said.text("type"); kind {
+	case "session":
+		if !nativeID.MatchString(said.text("id")) {
+			out.unrecognised("session line without an id", "id", raw)
+			break
+		}
+		out.add(t.MakeActionSessionReady(t.SessionReady{
+			Session: out.turn.Session, NativeId: said.text("id"), Model: w.None[string](), Title: w.None[string](),
+		}))
+	case "text":
+		out.text(0, said.text("text"), false)
+	case "tool":
+		toolUse(said, out)
+	case "tool-result":
+		status := t.ToolStatus(t.ToolStatus_Failed)
+		if said["ok"] == true {
+			status = t.ToolStatus_Ok
+		}
+		out.event(t.MakeEventKindToolEnd(t.ToolEnd{
+			Id: said.text("id"), Status: status, Output: some(said.text("output"), said.has("output")), ExitCode: w.None[uint32](),
+		}))
+	case "done":
+		result := ended(t.MakeOutcomeCompleted())
+		if said["stopped"] == true {
+			result = ended(t.MakeOutcomeInterrupted())
+		}
+		usage := said.object("usage")
+		input, told := usage.count("input")
+		output, _ := usage.count("output")
+		result.usage = some(t.Usage{
+			Input: input, Output: output, CostUsd: w.None[float64](), ContextUsed: w.None[uint32](), ContextSize: w.None[uint32](),
+		}, told)
+		return result, true
+	case "error":
+		return ended(t.MakeOutcomeFailed(failure(t.FailureKind_Other, said.text("message")))), true
+	default:
+		// Never dropped: it is how people learn that the agent changed.
+		out.unrecognised(fmt.Sprintf("line type %q", kind), "type", raw)
+	}
+	return turnResult{}, false
+}
+
+func toolUse(said object, out *emitter) {
+	name, input := said.text("name"), said.object("input")
+	tool, known := tools[name]
+	if !known {
+		tool.kind = "other"
+	}
+	target, shown := input.text(tool.target), "{}"
+	if said["input"] != nil {
+		shown = write(said["input"])
+	}
+	title := name
+	if about := lines(target); len(about) > 0 {
+		title = head(about[0], 160)
+	}
+	out.event(t.MakeEventKindToolStart(t.ToolStart{
+		Id: said.text("id"), Parent: w.None[string](), Kind: tool.kind, NativeName: name, Title: title, Target: some(target, target != ""),
+		Input: shown,
+	}))
+}
+
+// promptOf returns all texts of a prompt, and where the files that came with it are.
+func promptOf(parts []t.Part) string {
+	var texts []string
+	for _, part := range parts {
+		switch part.Tag() {
+		case t.Part_Text:
+			texts = append(texts, part.Text())
+		case t.Part_Image:
+			texts = append(texts, "Attached file: "+part.Image().Path)
+		case t.Part_File:
+			texts = append(texts, "Attached file: "+part.File().Path)
+		}
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+// spawnOf returns the agent's process. Every flag must be in descriptor.json, or the host refuses it.
+func spawnOf(proc uint32, start t.StartTurn, flag string) t.Spawn {
+	arguments := []t.Value{t.MakeValueText(flag)}
+	if start.NativeId.IsSome() {
+		arguments = append(arguments, t.MakeValueText("--resume"), t.MakeValueText(start.NativeId.Some()))
+	}
+	return t.Spawn{
+		Proc: proc, Program: "{{name}}", Arguments: arguments, BasicAuth: w.None[t.BasicAuth](), Session: w.Some(start.Session),
+		Turn: w.Some(start.Turn),
+	}
+}
+
+// aside answers commands that are not about a turn.
+func aside(command t.Command, out *emitter) {
+	switch command.Tag() {
+	case t.Command_Steer:
+		out.add(t.MakeActionSteered(t.Steered{Message: command.Steer().Message, Outcome: t.SteerOutcome_NotNow}))
+	case t.Command_Query:
+		why := failure(t.FailureKind_Unsupported, "it answers no questions outside a turn")
+		out.add(t.MakeActionQueryAnswer(t.QueryAnswer{Query: command.Query().Query, Answer: t.MakeQueryResultFailed(why)}))
+	}
+}
