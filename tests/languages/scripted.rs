@@ -68,6 +68,6 @@ async fn what_is_raised_stands_in_the_log_of_the_failure_with_its_place() {
     let detail = logged["detail"].as_str().unwrap();
     assert!(detail.contains("KeyError: 'colour' in message (line 8), at line 1 of the agent's output"), "{detail}");
     assert!(!told.content.contains("colour"), "people are not told: {}", told.content);
-    let traced = |text: &str| text.contains("line 8, in message");
-    bot.logs_where("the traceback", |line| line["target"] == "aetheel::guest" && line["message"].as_str().is_some_and(traced)).await;
+    let traced = |line: &serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains("line 8, in message"));
+    bot.logs_where("the traceback", |line| line["printed"] == "Stderr" && traced(line)).await;
 }
