@@ -10,7 +10,7 @@ static const char *const NOISE[] = {
     "Security Warning: Skipping system",       "at ",                     "Loaded cached credentials",
 };
 
-// Words of failures, the first of them that is said. Where the words name an HTTP status, only the first row comes before it.
+// Words of failures, the first of them that is said.
 static const struct {
     failure_kind kind;
     const char *words[8];
@@ -41,14 +41,28 @@ static unsigned status_of(struct text text) {
     return 0;
 }
 
+// The kind of the first of so many rows that is said, in letters of any case.
+static failure_kind said(struct text words, size_t rows) {
+    struct buffer lower = {0};
+    failure_kind kind = KIND(OTHER);
+    buffer_add(&lower, words);
+    for (size_t at = 0; at < lower.length; at++) {
+        if (lower.at[at] >= 'A' && lower.at[at] <= 'Z') lower.at[at] |= 0x20;
+    }
+    for (size_t row = 0; row < rows && kind == KIND(OTHER); row++) {
+        for (const char *const *word = WORDS[row].words; *word; word++) {
+            if (text_has(buffer_text(&lower), *word)) kind = WORDS[row].kind;
+        }
+    }
+    buffer_clear(&lower);
+    return kind;
+}
+
 failure_kind kind_of_words(struct text words) {
     unsigned status = status_of(words);
-    for (size_t row = 0; row < sizeof WORDS / sizeof *WORDS; row++) {
-        for (const char *const *word = WORDS[row].words; *word; word++) {
-            if (text_find(words, *word, true) != SIZE_MAX) return WORDS[row].kind;
-        }
-        if (status) break;
-    }
+    // Where the words name a status, only the first row counts.
+    failure_kind kind = said(words, status ? 1 : sizeof WORDS / sizeof *WORDS);
+    if (kind != KIND(OTHER)) return kind;
     switch (status) {
     case 0: return KIND(OTHER);
     case 401:
@@ -64,7 +78,7 @@ static string for_people(struct text text) {
     struct buffer words = {0};
     json told;
     text = text_trim(text);
-    size_t at = text_find(text, "{", false);
+    size_t at = text_find(text, "{");
     if (at != SIZE_MAX && json_parse(text_from(text, at), &told)) {
         buffer_add(&words, (struct text){text.at, at});
         if (json_string(json_field(json_field(told, "error"), "message"), &words) || json_string(json_field(told, "message"), &words)) {

@@ -145,10 +145,14 @@ bool json_parse(struct text line, json *found) {
 static json nothing(void) { return (json){"", 0}; }
 
 static size_t string_end(json text, size_t at) {
-    for (at++; text.at[at] != '"'; at++) {
-        if (text.at[at] == '\\') at++;
+    for (at++;; at++) {
+        // Strings may be long, and every look at a later field passes them.
+        const char *quote = memchr(text.at + at, '"', text.length - at);
+        size_t end = (size_t)(quote - text.at), escapes = 0;
+        while (text.at[end - 1 - escapes] == '\\') escapes++;
+        if (escapes % 2 == 0) return end + 1;
+        at = end;
     }
-    return at + 1;
 }
 
 static size_t value_end(json text, size_t at) {

@@ -126,7 +126,7 @@ static void failing(struct gemini *gemini, json message, struct actions *out) {
 // The only sign of life while the model's service fails, which takes minutes.
 static void retries(struct text line, struct actions *out) {
     if (!text_starts(line, "Attempt ") || !text_has(line, " failed")) return;
-    size_t end = text_find(line, ". Retrying", false);
+    size_t end = text_find(line, ". Retrying");
     struct text what = {line.at, end == SIZE_MAX ? line.length : end};
     add_event(out, AETHEEL_BACKEND_TYPES_EVENT_KIND_RETRY)->val.retry = failed(kind_of_words(line), copied(what));
 }

@@ -5,8 +5,6 @@
 
 static bool is_blank(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
-static char folded(char byte) { return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte; }
-
 struct text text_of(const char *string) { return (struct text){string, strlen(string)}; }
 
 struct text text_from(struct text text, size_t start) {
@@ -29,17 +27,18 @@ bool text_starts(struct text text, const char *beginning) {
     return text.length >= length && !memcmp(text.at, beginning, length);
 }
 
-size_t text_find(struct text text, const char *words, bool fold) {
+size_t text_find(struct text text, const char *words) {
     size_t length = strlen(words);
-    for (size_t start = 0; length <= text.length && start <= text.length - length; start++) {
-        size_t same = 0;
-        while (same < length && (fold ? folded(text.at[start + same]) : text.at[start + same]) == words[same]) same++;
-        if (same == length) return start;
+    const char *at = text.at, *end = text.at + text.length;
+    // A line may be eight megabytes long: from one first letter to the next, not byte by byte.
+    while ((size_t)(end - at) >= length && (at = memchr(at, words[0], (size_t)(end - at) - length + 1))) {
+        if (!memcmp(at, words, length)) return (size_t)(at - text.at);
+        at++;
     }
     return SIZE_MAX;
 }
 
-bool text_has(struct text text, const char *words) { return text_find(text, words, false) != SIZE_MAX; }
+bool text_has(struct text text, const char *words) { return text_find(text, words) != SIZE_MAX; }
 
 struct text text_head(struct text text, size_t most) {
     if (text.length <= most) return text;

@@ -18,8 +18,8 @@ struct text text_of(const char *string);
 struct text text_trim(struct text text);
 bool text_equals(struct text text, const char *string);
 bool text_starts(struct text text, const char *beginning);
-// Where `words` begin, or SIZE_MAX. Letters of ASCII are alike whatever their case when `fold` is set.
-size_t text_find(struct text text, const char *words, bool fold);
+// Where `words` begin, or SIZE_MAX.
+size_t text_find(struct text text, const char *words);
 bool text_has(struct text text, const char *words);
 struct text text_from(struct text text, size_t start);
 // The longest beginning of at most so many bytes that cuts no character.
