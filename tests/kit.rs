@@ -7,6 +7,7 @@ mod own_recordings;
 mod recording;
 mod shipped;
 mod templates;
+mod tutorial;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

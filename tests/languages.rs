@@ -37,11 +37,17 @@ fn component(lang: &str) -> Option<Vec<u8>> {
     }
 }
 
+/// Keeps what it compiled, for all tests: an interpreter is many seconds of work, on a busy machine minutes.
+fn engine() -> Engine {
+    let limits = Limits { compile: std::time::Duration::from_secs(600), ..Limits::default() };
+    Engine::new(&limits, Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends"))).unwrap()
+}
+
 /// Admits a component as the gateway does, and says what it is.
 async fn admitted(wasm: Vec<u8>) -> Arc<dyn Backend> {
     let backends = tempfile::tempdir().unwrap();
     std::fs::write(backends.path().join("gemini.wasm"), wasm).unwrap();
-    let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), RegistryOptions::new(backends.path())).await;
+    let (registry, reports) = Registry::start(engine(), RegistryOptions::new(backends.path())).await;
     registry.get("gemini").unwrap_or_else(|| panic!("{reports:?}"))
 }
 

@@ -75,23 +75,26 @@ export class Json {
 }
 
 export function quoted(text: string): string {
-  let out = '"';
+  // Pieces, because nothing is freed before the call is over.
+  const out: string[] = ['"'];
   let from = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code >= 0x20 && code != 0x22 && code != 0x5c) continue;
-    out += text.substring(from, at);
+    if (from < at) out.push(text.substring(from, at));
     from = at + 1;
-    if (code == 0x22) out += '\\"';
-    else if (code == 0x5c) out += "\\\\";
-    else if (code == 0x0a) out += "\\n";
-    else if (code == 0x0d) out += "\\r";
-    else if (code == 0x09) out += "\\t";
-    else if (code == 0x08) out += "\\b";
-    else if (code == 0x0c) out += "\\f";
-    else out += "\\u" + code.toString(16).padStart(4, "0");
+    if (code == 0x22) out.push('\\"');
+    else if (code == 0x5c) out.push("\\\\");
+    else if (code == 0x0a) out.push("\\n");
+    else if (code == 0x0d) out.push("\\r");
+    else if (code == 0x09) out.push("\\t");
+    else if (code == 0x08) out.push("\\b");
+    else if (code == 0x0c) out.push("\\f");
+    else out.push("\\u" + code.toString(16).padStart(4, "0"));
   }
-  return out + text.substring(from) + '"';
+  if (from < text.length) out.push(text.substring(from));
+  out.push('"');
+  return out.join("");
 }
 
 /** Every function returns null, or false, where there is no such thing. */
@@ -150,22 +153,26 @@ class Reader {
 
   private string(): string | null {
     if (!this.skip(0x22)) return null;
-    let out = "";
+    // What is before escapes, and the escapes; most texts have none.
+    let pieces: string[] | null = null;
     let from = this.at;
     while (this.at < this.source.length) {
       const code = this.source.charCodeAt(this.at);
       if (code == 0x22) {
-        const text = from == this.at ? out : out + this.source.substring(from, this.at);
+        const last = this.source.substring(from, this.at);
         this.at++;
-        return text;
+        if (pieces === null) return last;
+        pieces.push(last);
+        return pieces.join("");
       }
       if (code < 0x20) return null;
       this.at++;
       if (code != 0x5c) continue;
-      out += this.source.substring(from, this.at - 1);
+      if (pieces === null) pieces = [];
+      if (from < this.at - 1) pieces.push(this.source.substring(from, this.at - 1));
       const letter = this.escape();
       if (letter === null) return null;
-      out += letter;
+      pieces.push(letter);
       from = this.at;
     }
     return null;

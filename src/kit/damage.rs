@@ -83,6 +83,15 @@ pub(super) fn nodes(value: &Value, at: &mut String, found: &mut Vec<String>) {
     }
 }
 
+/// All texts in a JSON text, whole and word by word.
+pub(super) fn words(json: &str) -> Vec<String> {
+    let Ok(value) = serde_json::from_str::<Value>(json) else { return Vec::new() };
+    let mut places = Vec::new();
+    nodes(&value, &mut String::new(), &mut places);
+    let texts = places.iter().filter_map(|place| value.pointer(place)?.as_str());
+    texts.flat_map(|text| std::iter::once(text).chain(text.split_whitespace())).map(str::to_owned).collect()
+}
+
 fn breaking(value: &mut Value, pointer: &str, dice: &mut Dice) -> Option<&'static str> {
     let (above, name) = pointer.rsplit_once('/')?;
     let name = name.replace("~1", "/").replace("~0", "~");

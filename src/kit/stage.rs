@@ -66,6 +66,13 @@ pub(super) async fn play(backend: &dyn Backend, keys: Keys, script: &Script, bat
         failed: false,
     };
     for tell in &script.tells {
+        if let Some(start) = tell.start() {
+            stage.flush().await;
+            // A host begins no turn before the session's last one is over.
+            if stage.turns.iter().any(|((session, _), ends)| *session == start.session && *ends == 0) {
+                break;
+            }
+        }
         stage.hear(tell, batch).await;
     }
     stage.flush().await;
@@ -109,7 +116,7 @@ impl Stage<'_> {
         if self.failed {
             return;
         }
-        if self.waiting.len() >= batch || tell.start().is_some() || (!tell.foreign && self.keys.is_open(&tell.input)) {
+        if self.waiting.len() >= batch || (!tell.foreign && self.keys.is_open(&tell.input)) {
             self.flush().await;
         }
         let input = match tell.foreign {
@@ -130,7 +137,7 @@ impl Stage<'_> {
         match input {
             Input::Command(Command::StartTurn(start)) => {
                 self.safety.insert(start.session, start.settings.safety);
-                self.profile = words(&start.settings.options);
+                self.profile = damage::words(&start.settings.options);
                 self.turns.entry((start.session, start.turn)).or_default();
             }
             Input::Command(Command::Shutdown | Command::CloseSession(_)) => self.excused |= self.turns.values().any(|ends| *ends == 0),
@@ -381,15 +388,6 @@ impl Stage<'_> {
         self.hear(&Tell { line: self.last.0, ..Tell::foreign(Input::Command(Command::Shutdown)) }, 1).await;
         self.flush().await;
     }
-}
-
-/// All texts in a JSON text, whole and word by word.
-fn words(json: &str) -> Vec<String> {
-    let Ok(value) = serde_json::from_str::<serde_json::Value>(json) else { return Vec::new() };
-    let mut places = Vec::new();
-    damage::nodes(&value, &mut String::new(), &mut places);
-    let texts = places.iter().filter_map(|place| value.pointer(place)?.as_str());
-    texts.flat_map(|text| std::iter::once(text).chain(text.split_whitespace())).map(str::to_owned).collect()
 }
 
 fn size(body: &[Chunk]) -> usize {

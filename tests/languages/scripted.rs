@@ -5,9 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aetheel::backend::Engine;
-use aetheel::config::Limits;
-
 use super::{component, root};
 use crate::gateway::{id_of, installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
@@ -15,8 +12,7 @@ use crate::support::program::Installation;
 
 /// Compiles it into the cache all tests share: an interpreter takes longer than a test waits for the program to be ready.
 async fn compiled(wasm: &Path) {
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends");
-    Engine::new(&Limits::default(), Some(&cache)).unwrap().inspect(wasm).await.unwrap();
+    super::engine().inspect(wasm).await.unwrap();
 }
 
 /// An installation that has this backend, and an agent that prints what Gemini CLI did when it was recorded.
@@ -66,12 +62,12 @@ async fn what_is_raised_stands_in_the_log_of_the_failure_with_its_place() {
     let installation = recorded(&local, &mistaken(), "plain").await;
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "Hello");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("(backend failure, ")).await;
-    let id = id_of(&told.content, "backend failure").to_owned();
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("(backend refused, ")).await;
+    let id = id_of(&told.content, "backend refused").to_owned();
     let logged = bot.logs_where("the turn's failure", |line| line["message"] == "turn failed" && line["turn"] == id.as_str()).await;
     let detail = logged["detail"].as_str().unwrap();
     assert!(detail.contains("KeyError: 'colour' in message (line 8), at line 1 of the agent's output"), "{detail}");
     assert!(!told.content.contains("colour"), "people are not told: {}", told.content);
-    let traced = |text: &str| text.contains("line 8, in message");
-    bot.logs_where("the traceback", |line| line["target"] == "aetheel::guest" && line["message"].as_str().is_some_and(traced)).await;
+    let traced = |line: &serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains("line 8, in message"));
+    bot.logs_where("the traceback", |line| line["printed"] == "Stderr" && traced(line)).await;
 }

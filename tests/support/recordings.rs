@@ -1,4 +1,5 @@
 //! What agents said when they were recorded (`tests/fixtures`), as the host would tell it to a guest.
+#![allow(dead_code)] // the benches use less of it
 
 use std::path::{Path, PathBuf};
 

@@ -6,10 +6,11 @@ use serde_json::json;
 
 use super::open::{self, Opened, Unable};
 use super::paper::{self, Paper};
-use crate::agent::Descriptor;
 use crate::agent::descriptor::{Choice, Credential, Feature, FlagValue, OneShot, Program, Sharing};
+use crate::agent::{Command, Descriptor, Input, Safety, StartTurn};
 use crate::backend::Engine;
 use crate::cli::exit;
+use crate::turn::recording::{Entry, What};
 use crate::turn::replay::{Batches, replay};
 
 /// Inputs a call gets here: what a busy agent says at once.
@@ -26,8 +27,10 @@ async fn inspect(path: &Path, json: bool) -> Result<(), Unable> {
     let engine = open::engine(true)?;
     let opened = open::component(&engine, path).await?;
     let cases = open::cases(open::nearby(path)).await?;
+    // How it takes them is for `check` and `test` to say.
+    let prompt = What::In(Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))));
+    let _ = replay(&opened.backend, &[Entry { t: 0.0, what: prompt }], Batches::Whole).await;
     for case in &cases {
-        // How it takes them is for `check` and `test` to say.
         let _ = replay(&opened.backend, &case.tape.entries, Batches::Of(BATCH)).await;
     }
     if json {

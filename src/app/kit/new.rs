@@ -6,8 +6,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-
 use super::templates;
 use crate::cli::{Kind, Language, exit};
 
@@ -33,10 +31,7 @@ fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize,
             "{name:?} is no name for a backend: at most 32 lower-case letters, digits and `-`, not beginning with `-`"
         ));
     }
-    let Some(files) = templates::files(lang, kind) else {
-        let word = lang.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        return refused(format!("there is no template for {word} in this version; choose another --lang"));
-    };
+    let files = templates::files(lang, kind);
     if folder.symlink_metadata().is_ok() {
         return refused(format!("{} is there already; choose another folder with --into", folder.display()));
     }

@@ -20,8 +20,8 @@ use crate::cli::{Kind, Language};
 type File = (&'static str, &'static str);
 
 /// The files of a language, run once a turn and long-lived.
-fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
-    Some(match lang {
+fn of(lang: Language) -> (&'static [File], &'static [File]) {
+    match lang {
         Language::Rust => (rust::ONE_SHOT, rust::LIVE),
         Language::C => (c::ONE_SHOT, c::LIVE),
         Language::Cpp => (cpp::ONE_SHOT, cpp::LIVE),
@@ -31,18 +31,17 @@ fn of(lang: Language) -> Option<(&'static [File], &'static [File])> {
         Language::Javascript => (javascript::ONE_SHOT, javascript::LIVE),
         Language::Typescript => (typescript::ONE_SHOT, typescript::LIVE),
         Language::Assemblyscript => (assemblyscript::ONE_SHOT, assemblyscript::LIVE),
-        _ => return None,
-    })
+    }
 }
 
-/// All files of a project; none: there is no template for the language.
-pub(super) fn files(lang: Language, kind: Kind) -> Option<Vec<File>> {
-    let (one_shot, live) = of(lang)?;
+/// All files of a project.
+pub(super) fn files(lang: Language, kind: Kind) -> Vec<File> {
+    let (one_shot, live) = of(lang);
     let (own, any) = match kind {
         Kind::OneShot => (one_shot, ONE_SHOT),
         Kind::Live => (live, LIVE),
     };
-    Some([own, any, CONTRACT].concat())
+    [own, any, CONTRACT].concat()
 }
 
 const ONE_SHOT: &[File] = &[

@@ -1,0 +1,74 @@
+//! The tutorial, command by command, as its reader would type it.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::program::aetheel;
+
+/// A fenced block: what stands behind the backticks, and its lines.
+fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, Vec<String>)> = None;
+    for line in page.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(info), None) => open = Some((info.to_owned(), Vec::new())),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some((_, lines))) => lines.push(line.to_owned()),
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+/// Runs a command and returns what it said; panics when it fails.
+fn run(command: &str, folder: &Path) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let programs = aetheel().parent().unwrap().display().to_string();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("CACHE_DIR", folder.join("cache"))
+        // Built where the guests are, so that nothing is built twice; without the flags of this build.
+        .env("CARGO_TARGET_DIR", root.join("target/guests"))
+        .env("CARGO_NET_OFFLINE", "true")
+        .env_remove("RUSTFLAGS")
+        .output()
+        .unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command}: {}\n{said}", output.status);
+    said
+}
+
+#[test]
+fn every_command_of_the_tutorial_does_what_the_page_says() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/writing-a-backend.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut said = Vec::new();
+    for (info, lines) in blocks(&page) {
+        if let Some(file) = info.split_once("file=").map(|(_, file)| file) {
+            std::fs::write(folder.path().join(file), lines.join("\n") + "\n").unwrap();
+        } else if info == "console" {
+            for line in lines {
+                let command = line.strip_prefix("$ ").unwrap_or_else(|| panic!("no command: {line}")).to_owned();
+                let told = run(&command, folder.path());
+                said.push((command, told));
+            }
+        }
+    }
+    let told = |what: &str, number: usize| {
+        let (_, told) = said.iter().filter(|(command, _)| command.contains(what)).nth(number).unwrap_or_else(|| panic!("no {what}"));
+        told.clone()
+    };
+    assert!(told("./mini --json", 0).contains("is 42."), "the agent speaks");
+    assert!(told("replay mini.wasm", 0).contains("unrecognised"), "{}", told("replay mini.wasm", 0));
+    let read = told("replay mini.wasm", 1);
+    assert!(read.contains("Six times seven is 42.") && !read.contains("unrecognised"), "{read}");
+    assert!(told("cat cases/first.actions.jsonl", 0).contains("turn-done"));
+    assert!(told("aetheel console", 0).contains("Six times seven is 42."), "{}", told("aetheel console", 0));
+    assert!(told("aetheel console", 1).contains("(unread, "), "{}", told("aetheel console", 1));
+    let differs = told("--diff", 0);
+    assert!(differs.contains("42"), "{differs}");
+    assert!(told("aetheel console", 2).contains("Six times seven is 42."), "{}", told("aetheel console", 2));
+}
