@@ -18,10 +18,10 @@ DOC := doc --no-deps --document-private-items
 # the large ones are built once.
 AS_TESTED := --examples
 
-.PHONY: help setup guests languages language demo test chaos check fuzz bench test-live clean
+.PHONY: help setup guests languages language demo test test-templates chaos check fuzz bench test-live clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-10s %s\n' "$$name" "$$line"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
 
 setup: ## install the toolchain and its wasm target; quick when they are there
 	@scripts/setup
@@ -45,6 +45,9 @@ language: guests ## the same for one of them; LANG=c
 test: guests languages ## run all tests of the guests and the host
 	$(GUEST_CARGO) test --workspace
 	cargo test
+
+test-templates: guests languages ## build and test what `aetheel backend new` writes, every language and kind; `test` leaves the slow ones out
+	cargo test --test integration kit::templates -- --include-ignored
 
 chaos: guests ## kill the program again and again under load, about half an hour; KILLS= EVENTS= CHANNELS= SEED=
 	KILLS=$${KILLS:-200} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-200} cargo test --test integration gateway::chaos -- --nocapture

@@ -69,8 +69,9 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
 }
 
 macro_rules! templates {
-    ($($test:ident: $lang:literal, $kind:literal, $toolchain:literal, $also:expr;)*) => { $(
+    ($($(#[$mark:meta])* $test:ident: $lang:literal, $kind:literal, $toolchain:literal, $also:expr;)*) => { $(
         #[test]
+        $(#[$mark])*
         fn $test() {
             builds_and_passes($lang, $kind, $toolchain, $also);
         }
@@ -83,18 +84,24 @@ templates! {
     a_new_one_shot_backend_in_c_builds_and_passes_its_test: "c", "one-shot", "zig", &[];
     a_new_live_backend_in_c_builds_and_passes_its_test: "c", "live", "zig", &[];
     a_new_one_shot_backend_in_cpp_builds_and_passes_its_test: "cpp", "one-shot", "zig", &[];
+    #[ignore = "minutes of compiling, much like the one-shot one: make test-templates"]
     a_new_live_backend_in_cpp_builds_and_passes_its_test: "cpp", "live", "zig", &[];
     a_new_one_shot_backend_in_zig_builds_and_passes_its_test: "zig", "one-shot", "zig", &[];
+    #[ignore = "minutes of compiling, much like the one-shot one: make test-templates"]
     a_new_live_backend_in_zig_builds_and_passes_its_test: "zig", "live", "zig", &[];
     a_new_one_shot_backend_in_go_builds_and_passes_its_test: "go", "one-shot", "go", &[];
+    #[ignore = "minutes of compiling, much like the one-shot one: make test-templates"]
     a_new_live_backend_in_go_builds_and_passes_its_test: "go", "live", "go", &[];
     a_new_one_shot_backend_in_python_builds_and_passes_its_test: "python", "one-shot", "componentize-py", &[];
     a_new_live_backend_in_python_builds_and_passes_its_test: "python", "live", "componentize-py", &[];
     a_new_one_shot_backend_in_javascript_builds_and_passes_its_test: "javascript", "one-shot", "node", &[];
+    #[ignore = "minutes of compiling, much like the one-shot one: make test-templates"]
     a_new_live_backend_in_javascript_builds_and_passes_its_test: "javascript", "live", "node", &[];
     a_new_one_shot_backend_in_typescript_builds_and_passes_its_test: "typescript", "one-shot", "node", &[];
+    #[ignore = "minutes of compiling, much like the one-shot one: make test-templates"]
     a_new_live_backend_in_typescript_builds_and_passes_its_test: "typescript", "live", "node", &[];
     a_new_one_shot_backend_in_assemblyscript_builds_and_passes_its_test: "assemblyscript", "one-shot", "node", &[];
+    #[ignore = "minutes of compiling, much like the one-shot one: make test-templates"]
     a_new_live_backend_in_assemblyscript_builds_and_passes_its_test: "assemblyscript", "live", "node", &[];
 }
 
