@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::open::Unable;
@@ -107,10 +108,12 @@ fn listen(commands: UnboundedSender<ProcessCommand>) {
 /// Shows and writes down what the agent says, until it has left. An interrupt of ours is handed on; a second one kills.
 async fn follow(mut process: Process, tape: &mut Notes) -> Result<Exit, Unable> {
     let mut interrupts = 0;
+    // One for the whole time: a new one would know nothing of what came before it.
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Unable::usage(format!("signals cannot be heard: {error}")))?;
     loop {
         let event = tokio::select! {
             event = process.events.recv() => event,
-            Ok(()) = tokio::signal::ctrl_c() => {
+            Some(()) = interrupt.recv() => {
                 interrupts += 1;
                 let signal = if interrupts == 1 { Signal::Interrupt } else { Signal::Kill };
                 // Fails when it is gone, which comes next.
