@@ -119,10 +119,12 @@ impl<B: Backend> Run<B> {
 }
 
 impl Weather {
-    /// Whether the host would say it: one turn a session, answers only to asks, nothing about processes that are not there.
+    /// Whether the host would say it: one turn a session, no key twice, answers only to asks, nothing about processes that are not there.
     fn possible(&self, input: &Input) -> bool {
         match input {
-            Input::Command(Command::StartTurn(start)) => !self.open.iter().any(|(session, _)| *session == start.session),
+            Input::Command(Command::StartTurn(start)) => {
+                !self.turns.contains(&(start.session, start.turn)) && !self.open.iter().any(|(session, _)| *session == start.session)
+            }
             Input::Command(Command::Answer(answer)) => self.asks.contains(&answer.ask),
             Input::Command(Command::Steer(steer)) => self.open.contains(&(steer.session, steer.turn)),
             Input::Command(Command::Interrupt(turn)) => self.open.contains(&(turn.session, turn.turn)),
