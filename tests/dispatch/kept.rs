@@ -9,6 +9,7 @@ use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Person, Refusal};
 use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
+use aetheel::workspace::Journal;
 use tokio::sync::watch;
 
 use crate::support::scripted::{
@@ -22,6 +23,7 @@ struct Life {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
     launcher: Arc<ScriptedLauncher>,
+    journal: Journal,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -32,14 +34,15 @@ impl Life {
         let collected = Arc::new(Collected::default());
         let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(understanding.clone()))));
         let limits = Limits { max_concurrent: slots, max_depth: 100, busy_policy: BusyPolicy::Queue };
-        let dispatcher = runtime.block_on(async {
+        let (dispatcher, journal) = runtime.block_on(async {
             let mut parts = parts(folder, "scripted", backends, launcher.clone(), &collected, limits).await;
-            parts.journal = Some(parts.workspace.journal().await.unwrap());
+            let journal = parts.workspace.journal().await.unwrap();
+            parts.journal = Some(journal.clone());
             let dispatcher = Dispatcher::new(parts);
             dispatcher.recover();
-            dispatcher
+            (dispatcher, journal)
         });
-        Self { dispatcher, collected, launcher, runtime }
+        Self { dispatcher, collected, launcher, journal, runtime }
     }
 
     /// Accepts a prompt and returns once it is safe.
@@ -69,9 +72,10 @@ impl Life {
         assert!(noted.is_ok(), "the journal never said so:\n{}", file(folder));
     }
 
-    /// Nothing is finished, saved or told any more.
+    /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any more.
     fn die(self) {
-        self.runtime.shutdown_background();
+        self.runtime.block_on(self.journal.flush());
+        self.runtime.shutdown_timeout(Duration::from_secs(60));
     }
 }
 

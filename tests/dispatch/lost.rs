@@ -11,7 +11,7 @@ use aetheel::dispatch::{Again, AgainRefusal, Answer, Dispatcher, Person};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
 use aetheel::turn::{Backend, Backends, GuestFailure, ProcessCommand};
-use aetheel::workspace::{LostState, LostTurn, SessionId, Workspace};
+use aetheel::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
 use tokio::sync::watch;
 
 use crate::support::scripted::{
@@ -59,6 +59,7 @@ struct Life {
     launcher: Arc<ScriptedLauncher>,
     backends: Arc<Replaceable>,
     workspace: Workspace,
+    journal: Option<Journal>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -72,18 +73,18 @@ impl Life {
         let collected = Arc::new(Collected::default());
         let backends = Arc::new(Replaceable(Mutex::new(backend)));
         let limits = Limits { max_concurrent: 2, max_depth: 100, busy_policy: BusyPolicy::Queue };
-        let (dispatcher, workspace) = runtime.block_on(async {
+        let (dispatcher, workspace, journal) = runtime.block_on(async {
             let mut parts = parts(folder, "scripted", backends.clone(), launcher.clone(), &collected, limits).await;
             if journal {
                 parts.journal = Some(parts.workspace.journal().await.unwrap());
             }
             parts.host.query_timeout = timeout;
-            let workspace = parts.workspace.clone();
+            let (workspace, journal) = (parts.workspace.clone(), parts.journal.clone());
             let dispatcher = Dispatcher::new(parts);
             dispatcher.recover();
-            (dispatcher, workspace)
+            (dispatcher, workspace, journal)
         });
-        Self { dispatcher, collected, launcher, backends, workspace, runtime }
+        Self { dispatcher, collected, launcher, backends, workspace, journal, runtime }
     }
 
     fn ask(&self, prompt: &str) {
@@ -133,8 +134,12 @@ impl Life {
         self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await }).expect("it is checked off")
     }
 
+    /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any more.
     fn die(self) {
-        self.runtime.shutdown_background();
+        if let Some(journal) = &self.journal {
+            self.runtime.block_on(journal.flush());
+        }
+        self.runtime.shutdown_timeout(Duration::from_secs(60));
     }
 }
 
