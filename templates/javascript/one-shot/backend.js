@@ -2,17 +2,11 @@
 //
 // One instance is one turn. There are no files, no clock and no network here; what is thrown becomes the error of `handle`.
 
+import { parse, prompt, text, toolStart, usage } from "./agent.js";
 import { descriptor } from "./descriptor.js";
 
 const PROC = 1;
 const LINGER = 1;
-
-// Unified kinds of the agent's tools (see wit/types.wit), and the field that says what a use is about.
-const TOOLS = new Map([
-  ["shell", ["bash", "command"]],
-  ["read", ["file_read", "path"]],
-  ["edit", ["file_edit", "path"]],
-]);
 
 let turn = null;
 let served = null;
@@ -132,86 +126,4 @@ function done({ session, turn }, outcome, usage) {
 
 function failed(kind, message) {
   return { tag: "failed", val: { kind, message, retryAfterMs: null } };
-}
-
-function prompt(parts) {
-  return parts.map((part) => (part.tag === "text" ? part.val : part.val.path)).join("\n\n");
-}
-
-/** The JSON object of a line; an empty one where it is none. */
-function parse(raw) {
-  try {
-    const value = isDeep(raw) ? {} : JSON.parse(raw);
-    return isObject(value) ? value : {};
-  } catch {
-    return {};
-  }
-}
-
-/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
-function isDeep(line) {
-  let brackets = 0;
-  for (const letter of "[{") {
-    for (let at = line.indexOf(letter); at >= 0 && brackets <= 128; at = line.indexOf(letter, at + 1)) brackets += 1;
-  }
-  if (brackets <= 128) return false;
-  let open = 0;
-  for (let at = 0; at < line.length; at++) {
-    const letter = line[at];
-    if (letter === "[" || letter === "{") open += 1;
-    else if (letter === "]" || letter === "}") open -= 1;
-    else if (letter === '"') at = endOfText(line, at);
-    if (open > 128) return true;
-  }
-  return false;
-}
-
-/** Where the text ends that begins with the quotation mark at `from`. */
-function endOfText(line, from) {
-  for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
-    let before = at;
-    while (line[before - 1] === "\\") before -= 1;
-    if ((at - before) % 2 === 0) return at;
-  }
-  return line.length;
-}
-
-function isObject(value) {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** A value that is text; what agents print may have any type. Halves of surrogate pairs are no text for the host. */
-function text(value) {
-  return typeof value === "string" ? value.toWellFormed() : "";
-}
-
-function toolStart(said) {
-  const name = text(said.name);
-  const given = isObject(said.input) ? said.input : {};
-  const [kind, field] = TOOLS.get(name) ?? ["other", ""];
-  const target = text(given[field]);
-  return {
-    id: text(said.id),
-    parent: null,
-    kind,
-    nativeName: name,
-    title: target || name,
-    target: target || null,
-    input: JSON.stringify(given),
-  };
-}
-
-function usage(said) {
-  if (!isObject(said)) return null;
-  const count = (value) => (typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0x7fff_ffff)) : 0);
-  const { input, output } = said;
-  return {
-    input: count(input),
-    output: count(output),
-    cached: 0,
-    reasoning: 0,
-    costUsd: null,
-    contextUsed: null,
-    contextSize: null,
-  };
 }

@@ -9,14 +9,12 @@ import re
 import traceback
 from pathlib import Path
 
+from agent import parse, prompt, text, tool_start, usage
 from componentize_py_types import Err
 from wit_world import exports
 from wit_world.imports import types as t
 
 DESCRIPTOR = (Path(__file__).parent / "descriptor.json").read_text()
-
-# Unified kinds of the agent's tools (see wit/types.wit), and the field that says what a use is about.
-TOOLS = {"shell": ("bash", "command"), "read": ("file_read", "path"), "edit": ("file_edit", "path")}
 
 
 class Backend(exports.Backend):
@@ -129,51 +127,3 @@ class Backend(exports.Backend):
         if self.interrupted:
             outcome = t.Outcome_Interrupted()
         out.append(t.Action_TurnDone(t.TurnDone(turn.session, turn.turn, outcome, None, used)))
-
-
-def prompt(parts: list[t.Part]) -> str:
-    return "\n\n".join(part.value if isinstance(part, t.Part_Text) else part.value.path for part in parts)
-
-
-def parse(raw: str) -> dict:
-    """The JSON object of a line; an empty one where it is none."""
-    try:
-        value = {} if is_deep(raw) else json.loads(raw)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate pair is no text for the host
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def is_deep(line: str) -> bool:
-    """Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch."""
-    if line.count("[") + line.count("{") <= 128:
-        return False
-    open_brackets = 0
-    for token in re.finditer(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', line):
-        open_brackets += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
-        if open_brackets > 128:
-            return True
-    return False
-
-
-def text(of: dict, field: str) -> str:
-    """A field that is text; what agents print may have any type."""
-    value = of.get(field)
-    return value if isinstance(value, str) else ""
-
-
-def tool_start(said: dict) -> t.ToolStart:
-    name, given = text(said, "name"), said.get("input")
-    kind, field = TOOLS.get(name, ("other", ""))
-    target = text(given, field) if isinstance(given, dict) else ""
-    shown = json.dumps(given if isinstance(given, dict) else {}, ensure_ascii=False, separators=(",", ":"))
-    return t.ToolStart(text(said, "id"), None, kind, name, target or name, target or None, shown)
-
-
-def usage(said: object) -> t.Usage | None:
-    if not isinstance(said, dict):
-        return None
-    counts = [value if isinstance(value := said.get(field), int) else 0 for field in ("input", "output")]
-    used, made = (min(max(int(value), 0), 0xFFFF_FFFF) for value in counts)
-    return t.Usage(used, made, 0, 0, None, None, None)

@@ -11,6 +11,7 @@ macro_rules! project {
             ("README.md", include_str!("../../../../templates/assemblyscript/README.md")),
             ("package.json", include_str!("../../../../templates/assemblyscript/package.json")),
             ("json.ts", include_str!("../../../../languages/assemblyscript/json.ts")),
+            ("agent.ts", include_str!("../../../../templates/assemblyscript/agent.ts")),
             ("backend.ts", include_str!(concat!("../../../../templates/assemblyscript/", $backend))),
         ]
     };

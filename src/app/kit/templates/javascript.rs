@@ -10,6 +10,7 @@ macro_rules! project {
             ("Makefile", include_str!("../../../../templates/javascript/Makefile")),
             ("README.md", include_str!("../../../../templates/javascript/README.md")),
             ("package.json", include_str!("../../../../templates/javascript/package.json")),
+            ("agent.js", include_str!("../../../../templates/javascript/agent.js")),
             ("backend.js", include_str!(concat!("../../../../templates/javascript/", $backend))),
         ]
     };

@@ -9,6 +9,7 @@ macro_rules! project {
             (".gitignore", include_str!("../../../../templates/python/gitignore")),
             ("Makefile", include_str!("../../../../templates/python/Makefile")),
             ("README.md", include_str!("../../../../templates/python/README.md")),
+            ("agent.py", include_str!("../../../../templates/python/agent.py")),
             ("app.py", include_str!(concat!("../../../../templates/python/", $backend))),
         ]
     };

@@ -11,6 +11,7 @@ macro_rules! project {
             ("README.md", include_str!("../../../../templates/typescript/README.md")),
             ("package.json", include_str!("../../../../templates/typescript/package.json")),
             ("tsconfig.json", include_str!("../../../../templates/typescript/tsconfig.json")),
+            ("agent.ts", include_str!("../../../../templates/typescript/agent.ts")),
             ("backend.ts", include_str!(concat!("../../../../templates/typescript/", $backend))),
         ]
     };

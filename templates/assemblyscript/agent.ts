@@ -1,0 +1,52 @@
+// What {{name}} prints, as far as one line of it tells. Nothing is believed: fields may be missing or of another type.
+
+import * as c from "./contract";
+import { Json, Kind } from "./json";
+
+export function prompt(parts: c.Part[]): string {
+  const texts: string[] = [];
+  for (let at = 0; at < parts.length; at++) {
+    const part = parts[at];
+    if (part instanceof c.PartText) texts.push((<c.PartText>part).value);
+    else texts.push(part instanceof c.PartImage ? (<c.PartImage>part).value.path : (<c.PartFile>part).value.path);
+  }
+  return texts.join("\n\n");
+}
+
+/** A field that is text; what agents print may have any type. */
+export function text(given: Json, name: string): string {
+  const value = given.text(name);
+  return value === null ? "" : value;
+}
+
+/** Whether it can be an agent's id of a session. */
+export function isId(text: string): bool {
+  const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
+  for (let at = 0; at < text.length; at++) if (!letters.includes(text.charAt(at))) return false;
+  return text.length >= 1 && text.length <= 128 && !text.startsWith("-");
+}
+
+export function toolStart(said: Json): c.ToolStart {
+  const name = text(said, "name");
+  const field = said.field("input");
+  const given = field !== null && field.kind == Kind.Object ? field : new Json(Kind.Object);
+  // Unified kinds of the agent's tools (see wit/types.wit), and what a use of them is about.
+  let kind = "other";
+  let target = "";
+  if (name == "shell") {
+    kind = "bash";
+    target = text(given, "command");
+  } else if (name == "read" || name == "edit") {
+    kind = `file_${name}`;
+    target = text(given, "path");
+  }
+  const title = target == "" ? name : target;
+  return new c.ToolStart(text(said, "id"), null, kind, name, title, target == "" ? null : target, given.toString());
+}
+
+export function usage(said: Json | null): c.Usage | null {
+  if (said === null || said.kind != Kind.Object) return null;
+  const input = max<i64>(said.count("input"), 0);
+  const output = max<i64>(said.count("output"), 0);
+  return new c.Usage(<u32>input, <u32>output, 0, 0, null, null, null);
+}
