@@ -75,6 +75,7 @@ const TRUNCATED: &str = "aetheel_output_lines_truncated_total";
 const CALLS: &str = "aetheel_guest_call_seconds";
 const GUEST_FAILURES: &str = "aetheel_guest_failures_total";
 const UNRECOGNISED: &str = "aetheel_unrecognised_total";
+const LOST: &str = "aetheel_lost_replies_total";
 const ROLLBACKS: &str = "aetheel_backend_rollbacks_total";
 const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
@@ -124,6 +125,7 @@ pub const FIGURES: &[Figure] = &[
         &["backend", "agent_version", "generation"],
         "Things agents said that their backend does not know; `docs/drift.md`",
     ),
+    f(LOST, Counter, &["backend", "outcome"], "Replies no backend could read: `lost`, then `delivered` or `given-up`; `docs/recovery.md`"),
     f(ROLLBACKS, Counter, &["backend", "result"], "Backends found to read worse than before: `done`, `failed` or `off` (not rolled back)"),
     f(RELOADS, Counter, &["result"], "Looks at backend files: `loaded`, `refused`, `unchanged`, `stands-by` or `vanished`"),
     f(GENERATION, Gauge, &["backend"], "Which load of a backend serves"),
@@ -234,6 +236,11 @@ pub fn first_text(backend: &str, after: Duration) {
 pub fn unrecognised(backend: &str, agent_version: &str, generation: &str) {
     let (backend, agent_version, generation) = (backend.to_owned(), agent_version.to_owned(), generation.to_owned());
     counter!(UNRECOGNISED, "backend" => backend, "agent_version" => agent_version, "generation" => generation).increment(1);
+}
+
+/// A reply could not be read, or something became of one that could not; `outcome` is the word of its state.
+pub fn lost_reply(backend: &str, outcome: &'static str) {
+    counter!(LOST, "backend" => backend.to_owned(), "outcome" => outcome).increment(1);
 }
 
 /// A backend read worse than the one before it; what became of it.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use super::reply::{Answer, Notice, Offer};
 use super::{Dispatcher, Inner, lock};
 use crate::event::{Event, Lane, Origin, Sequence};
+use crate::figures;
 use crate::turn::lost::reread;
 use crate::turn::{Backend, TurnResult};
 use crate::workspace::{Binding, LostState, LostTurn};
@@ -90,6 +91,7 @@ impl Inner {
             epochs.clear();
         }
         epochs.insert(turn.to_owned(), binding.epoch);
+        figures::lost_reply(backend, LostState::Lost.word());
         tracing::warn!(generation = %result.generation, "the reply is lost until a newer backend reads it; its recording is kept");
         Some(Offer { id: format!("{ONE}{turn}"), label: "Try again with a newer parser".to_owned() })
     }
@@ -115,7 +117,16 @@ impl Inner {
             if let Err(error) = lost.mark(&turn.turn, LostState::GivenUp, None).await {
                 tracing::warn!(turn = turn.turn, %error, "cannot note that a lost reply is not wanted any more");
             }
+            figures::lost_reply(&turn.backend, LostState::GivenUp.word());
         }
+    }
+
+    /// What owners are told of the replies of a backend that are lost; none: none is.
+    pub(super) async fn lost_summary(&self, backend: &str) -> Option<String> {
+        let (lost, readable) = LostTurn::count(&self.parts.workspace.lost_turns().all().await, backend);
+        (lost + readable > 0).then(|| {
+            format!("Replies that could not be read: {lost} wait for a newer backend, {readable} can be delivered with `aetheel recover`.")
+        })
     }
 
     /// Whether this program is the one to deliver a turn: what was asked at a terminal is told at a terminal.

@@ -220,7 +220,9 @@ impl Inner {
         if let Err(error) = lost.mark(turn, state, None).await {
             tracing::error!(turn, %error, "cannot note in state/lost.md what became of a recovered reply");
         }
-        let told = lost.get(turn).await.and_then(|lost| Some((lost.channel?, lost.told?)));
+        let Some(lost) = lost.get(turn).await else { return };
+        figures::lost_reply(&lost.backend, state.word());
+        let told = lost.channel.zip(lost.told);
         if let Some((channel, message)) = told.filter(|_| state == LostState::Delivered) {
             self.parts.outlet.settle_offer(channel, message).await;
         }

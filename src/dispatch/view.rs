@@ -137,6 +137,7 @@ impl Dispatcher {
         let agent_version = inner.links.host().agent_version(&name);
         let drift = backend.as_ref().and_then(|backend| inner.radar.summary(&name, backend.generation(), agent_version.as_deref()));
         for_owners.extend(drift);
+        for_owners.extend(inner.lost_summary(&name).await);
         View {
             label: descriptor.map_or(name.as_str(), |descriptor| descriptor.label()).to_owned(),
             features: descriptor.map(|descriptor| descriptor.features.clone()).unwrap_or_default(),

@@ -98,6 +98,13 @@ impl LostTurn {
         format!("{KEY}{}", self.turn)
     }
 
+    /// How many replies of a backend nobody could read so far, and how many can be read and were not delivered.
+    #[must_use]
+    pub fn count(turns: &[Self], backend: &str) -> (usize, usize) {
+        let of = |state| turns.iter().filter(|turn| turn.backend == backend && turn.state == state).count();
+        (of(LostState::Lost), of(LostState::Readable))
+    }
+
     /// The turn an event with this key delivers; none: it is another event.
     #[must_use]
     pub fn of_key(key: Option<&str>) -> Option<&str> {
@@ -131,6 +138,14 @@ impl LostTurns {
     pub(super) fn open(state: &Path) -> Result<Self, FileError> {
         let ledger = Mutex::new(Ledger::open(&state.join("lost.md"), HEADING)?);
         Ok(Self(Arc::new(Shared { ledger, request: state.join("recover-request") })))
+    }
+
+    /// Reads what is kept in a configuration folder, and changes nothing there; blocks.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn kept(folder: &Path) -> Result<Vec<LostTurn>, FileError> {
+        Ok(Self::open(&folder.join("state"))?.0.ledger().entries.values().cloned().collect())
     }
 
     /// All of them, oldest first.

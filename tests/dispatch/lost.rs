@@ -299,6 +299,8 @@ fn a_newer_generation_is_told_of_once_and_delivers_all_for_an_operator() {
     life.reread();
     life.reread();
     let notices = life.runtime.block_on(life.collected.notices(1));
+    let for_owners = life.runtime.block_on(life.dispatcher.view(&Lane::Channel(7))).warnings.1;
+    assert!(for_owners.iter().any(|warning| warning.contains("0 wait for a newer backend, 2 can be delivered")), "{for_owners:?}");
     assert_eq!((notices.len(), notices[0].channel), (1, None));
     assert_eq!(notices[0].text, "2 lost replies of `scripted` can be read by 2@222222222222. (recoverable)");
     let offer = notices[0].offer.clone().unwrap();

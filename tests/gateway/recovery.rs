@@ -65,6 +65,7 @@ printf '{{"%s":"result","status":"success","stats":{{}}}}\n' "$1"
         .with("BACKEND_CLI_PATH", &program.display().to_string())
         .with("GEMINI_API_KEY", "gm-0123456789-not-a-key")
         .with("OUTPUT_CHANNEL_ID", &OTHER.to_string())
+        .with("STATUS_ADDRESS", "127.0.0.1:0")
 }
 
 /// The messages that answer a prompt.
@@ -116,6 +117,8 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     let (ended, rows) = recover(&installation, &["--dry-run"]).await;
     assert_eq!((ended.code, rows.len()), (1, 2), "{}", ended.stderr);
     assert!(rows.iter().all(|row| row["outcome"] == "unreadable" && row["lane"] == format!("channel:{CHANNEL}")), "{rows:?}");
+    let doctor = installation.run(&["doctor", "--offline"], "").await.stdout;
+    assert!(doctor.contains("lost replies of gemini: 2 could not be read by any backend so far, 0 can be read"), "{doctor}");
 
     install(&installation, &built("gemini"));
     let told = local.wait_for_message(OTHER, |text| text.contains("lost replies of `gemini` can be read by 2@")).await;
@@ -144,6 +147,12 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     let ended = installation.run(&["recover"], "").await;
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "no reply is lost\n"));
     assert_eq!(local.logins().0, 1, "one life all along");
+    let address = bot.logs("status pages are open").await["address"].as_str().unwrap().to_owned();
+    let metrics = reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
+    for outcome in ["lost", "delivered"] {
+        let counted = format!("aetheel_lost_replies_total{{backend=\"gemini\",outcome=\"{outcome}\"}} 2");
+        assert!(metrics.contains(&counted), "{counted}\n{metrics}");
+    }
     bot.signal(Signal::KILL);
     bot.ended().await;
     let _next = serving(&installation).await;

@@ -6,6 +6,7 @@
 mod agents;
 mod discord;
 mod drift;
+mod lost;
 mod machine;
 mod report;
 
@@ -47,6 +48,7 @@ pub async fn examine(settings: Settings, wish: Wish) -> u8 {
     }
     let backends = agents::examine(&mut report, &config, &variables).await;
     drift::examine(&mut report, &config, &backends);
+    lost::examine(&mut report, &config);
     if wish.offline {
         report.ok("discord", "not asked: --offline");
     } else {
