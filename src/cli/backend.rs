@@ -66,6 +66,9 @@ pub enum BackendCommand {
         /// The prompt the recording says the turn began with
         #[arg(long, default_value = "Hello")]
         prompt: String,
+        /// The agent's version the recording names; without, none
+        #[arg(long, value_name = "VERSION")]
+        agent_version: Option<String>,
         /// The agent's command; what it prints is shown, what is typed it gets
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<String>,

@@ -39,7 +39,7 @@ fn tape(bench: &Bench, name: &str) -> Tape {
 fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
     let bench = bench();
     let mut child = bench
-        .command(&["record", "--prompt", "Greet me", "--", "./agent"], &[("MY_API_KEY", "sk-canary-51")])
+        .command(&["record", "--prompt", "Greet me", "--agent-version", "0.61.0", "--", "./agent"], &[("MY_API_KEY", "sk-canary-51")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -59,7 +59,11 @@ fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
     assert!(matches!(whats[0], What::Turn { key: 1, .. }), "{whats:?}");
     assert!(matches!(whats[1], What::In(Input::Command(Command::StartTurn(start))) if format!("{:?}", start.parts).contains("Greet me")));
     assert!(matches!(whats[2], What::Launch { command, .. } if command[0] == "./agent"), "{whats:?}");
-    assert!(matches!(whats[3], What::In(Input::Spawned(_))));
+    assert!(matches!(whats[3], What::In(Input::Spawned(spawned)) if spawned.agent_version.as_deref() == Some("0.61.0")), "{whats:?}");
+    assert_eq!(tape.header.agent_version.as_deref(), Some("0.61.0"));
+    let told: Vec<&str> = whats.iter().filter_map(|what| if let What::Host(note) = what { Some(note.as_str()) } else { None }).collect();
+    // Its end as well, unless the agent left before it came.
+    assert_eq!(told[0], "stdin: hello\n");
     assert!(
         matches!(whats[whats.len() - 2], What::In(Input::Exited(exited)) if exited.how == Exit::Code(0) && exited.stderr_tail.contains("a warning"))
     );

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::open::Unable;
 use crate::agent::{Command, Exit, Exited, Input, Line, Pipe, Safety, Signal, Spawned, StartTurn};
@@ -26,14 +26,22 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The only process there is, and the only turn.
 const KEY: u32 = 1;
 
-pub(in crate::app) async fn run(output: Option<PathBuf>, prompt: String, command: Vec<String>) -> u8 {
-    match record(output, prompt, command).await {
+/// What the recording says that nothing else tells.
+pub(in crate::app) struct Said {
+    /// What the turn began with.
+    pub prompt: String,
+    /// The agent's version.
+    pub agent_version: Option<String>,
+}
+
+pub(in crate::app) async fn run(output: Option<PathBuf>, said: Said, command: Vec<String>) -> u8 {
+    match record(output, said, command).await {
         Ok(code) => code,
         Err(unable) => unable.tell(),
     }
 }
 
-async fn record(output: Option<PathBuf>, prompt: String, command: Vec<String>) -> Result<u8, Unable> {
+async fn record(output: Option<PathBuf>, said: Said, command: Vec<String>) -> Result<u8, Unable> {
     let variables: HashMap<String, String> =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
     let cwd = std::env::current_dir().map_err(|error| Unable::usage(format!("the working directory: {error}")))?;
@@ -41,7 +49,7 @@ async fn record(output: Option<PathBuf>, prompt: String, command: Vec<String>) -
     let launch = launch(&command, &variables, &cwd);
     let mut tape = Notes::begin(output, &command[0], settings::secrets(&variables))?;
     let turn = uuid::Uuid::new_v4().to_string();
-    tape.opening(&turn, &prompt, &launch)?;
+    tape.opening(&turn, &said, &launch)?;
     let process = match custody.launch(launch).await {
         Ok(process) => process,
         Err(error) => {
@@ -49,9 +57,8 @@ async fn record(output: Option<PathBuf>, prompt: String, command: Vec<String>) -
             return Err(Unable::usage(with_causes(&error)));
         }
     };
-    tape.note(What::In(Input::Spawned(Spawned { proc: KEY, agent_version: None })))?;
-    listen(process.commands.clone());
-    let exit = follow(process, &mut tape).await?;
+    tape.note(What::In(Input::Spawned(Spawned { proc: KEY, agent_version: said.agent_version })))?;
+    let exit = follow(process, listen(), &mut tape).await?;
     let how = match exit {
         Exit::Code(0) => "completed".to_owned(),
         Exit::Code(code) => format!("agent-failure: exit code {code}"),
@@ -83,36 +90,42 @@ fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -
     }
 }
 
-/// Hands our stdin on, as it comes; at a terminal that is line by line. The thread ends with the program.
-fn listen(commands: UnboundedSender<ProcessCommand>) {
+/// Our stdin, as it comes; at a terminal that is line by line. Ends with it, the thread with the program.
+fn listen() -> UnboundedReceiver<Vec<u8>> {
+    let (pieces, heard) = unbounded_channel();
     let hand_on = move || {
         let mut piece = vec![0; 64 << 10];
         let mut stdin = io::stdin().lock();
-        loop {
-            let end = match stdin.read(&mut piece) {
-                Ok(0) | Err(_) => true,
-                Ok(read) => commands.send(ProcessCommand::Write(piece[..read].to_vec())).is_err(),
-            };
-            if end {
-                // Fails when the agent has left.
-                let _ = commands.send(ProcessCommand::CloseStdin);
-                return;
-            }
-        }
+        while let Ok(read @ 1..) = stdin.read(&mut piece)
+            && pieces.send(piece[..read].to_vec()).is_ok()
+        {}
     };
     if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(hand_on) {
         say(&format!("error: stdin cannot be read: {error}"));
     }
+    heard
 }
 
-/// Shows and writes down what the agent says, until it has left. An interrupt of ours is handed on; a second one kills.
-async fn follow(mut process: Process, tape: &mut Notes) -> Result<Exit, Unable> {
-    let mut interrupts = 0;
+/// Shows and writes down what the agent says, and hands on and writes down what it is told, until it has left. An interrupt
+/// of ours is handed on; a second one kills.
+async fn follow(mut process: Process, mut stdin: UnboundedReceiver<Vec<u8>>, tape: &mut Notes) -> Result<Exit, Unable> {
+    let (mut interrupts, mut open) = (0, true);
     // One for the whole time: a new one would know nothing of what came before it.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Unable::usage(format!("signals cannot be heard: {error}")))?;
     loop {
         let event = tokio::select! {
             event = process.events.recv() => event,
+            piece = stdin.recv(), if open => {
+                open = piece.is_some();
+                let (note, command) = match piece {
+                    Some(piece) => (format!("stdin: {}", String::from_utf8_lossy(&piece)), ProcessCommand::Write(piece)),
+                    None => ("stdin is closed".to_owned(), ProcessCommand::CloseStdin),
+                };
+                tape.note(What::Host(note))?;
+                // Fails when it is gone, which comes next.
+                let _ = process.commands.send(command);
+                continue;
+            }
             Some(()) = interrupt.recv() => {
                 interrupts += 1;
                 let signal = if interrupts == 1 { Signal::Interrupt } else { Signal::Kill };
@@ -174,7 +187,7 @@ impl Notes {
     }
 
     /// The lines before the agent's.
-    fn opening(&mut self, turn: &str, prompt: &str, launch: &Launch) -> Result<(), Unable> {
+    fn opening(&mut self, turn: &str, said: &Said, launch: &Launch) -> Result<(), Unable> {
         let header = Header {
             aetheel_recording: FORMAT,
             link: turn.to_owned(),
@@ -182,14 +195,15 @@ impl Notes {
             backend_version: "recorded by hand".to_owned(),
             generation: 0,
             digest: String::new(),
-            agent_version: None,
+            agent_version: said.agent_version.clone(),
             started: jiff::Timestamp::now().to_string(),
         };
         self.write(serde_json::to_string(&header).unwrap_or_default())?;
         let (session, event) = (KEY, 0);
         self.note(What::Turn { turn: turn.to_owned(), event, lane: "record".to_owned(), session, key: KEY })?;
         let cwd = launch.cwd.to_string_lossy().into_owned();
-        let start = StartTurn { cwd: cwd.clone(), fresh_id: uuid::Uuid::new_v4().to_string(), ..StartTurn::plain(prompt, Safety::Default) };
+        let start =
+            StartTurn { cwd: cwd.clone(), fresh_id: uuid::Uuid::new_v4().to_string(), ..StartTurn::plain(&said.prompt, Safety::Default) };
         self.note(What::In(Input::Command(Command::StartTurn(start))))?;
         let words = std::iter::once(launch.program.as_os_str()).chain(launch.arguments.iter().map(OsString::as_os_str));
         let command = words.map(|word| word.to_string_lossy().into_owned()).collect();
