@@ -19,6 +19,8 @@ enum Fault {
     Forgets,
     GivesUp,
     TalksAfterwards,
+    /// None of its own: the machine is busy when the first guest of all is told of `null`.
+    SlowOnce,
 }
 
 struct Agent {
@@ -26,13 +28,14 @@ struct Agent {
     generation: Generation,
     fault: Fault,
     guests: Arc<AtomicU32>,
+    slow: Arc<AtomicU32>,
 }
 
 fn agent(fault: Fault) -> Agent {
     let json = r#"{"name":"x","version":"1","sharing":"session","features":["resume","system-prompt"],
         "programs":[{"name":"x","flags":[{"name":"--prompt","value":"one"}]}]}"#;
     let generation = Generation { number: 1, digest: String::new() };
-    Agent { descriptor: Descriptor::parse(json).unwrap(), generation, fault, guests: Arc::default() }
+    Agent { descriptor: Descriptor::parse(json).unwrap(), generation, fault, guests: Arc::default(), slow: Arc::default() }
 }
 
 #[async_trait]
@@ -47,13 +50,15 @@ impl Backend for Agent {
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
         let number = self.guests.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(Talker { fault: self.fault, number, turn: None, last: None, proc: None, procs: 0, lines: 0 }))
+        let slow = self.slow.clone();
+        Ok(Box::new(Talker { fault: self.fault, slow, number, turn: None, last: None, proc: None, procs: 0, lines: 0 }))
     }
 }
 
 /// Says every line of its agent, numbered.
 struct Talker {
     fault: Fault,
+    slow: Arc<AtomicU32>,
     number: u32,
     turn: Option<u32>,
     last: Option<u32>,
@@ -83,6 +88,9 @@ impl Talker {
                 self.lines += 1;
                 if self.fault == Fault::GivesUp && line.text == "null" {
                     return Err(GuestFailure::Refused("null is no object".into()));
+                }
+                if self.fault == Fault::SlowOnce && line.text == "null" && self.slow.fetch_add(1, Ordering::Relaxed) == 0 {
+                    return Err(GuestFailure::CutOff("it took longer than 1s".into()));
                 }
                 let number = if self.fault == Fault::OtherEveryTime { self.number } else { self.lines };
                 match self.turn {
@@ -193,8 +201,10 @@ fn found(fault: Fault) -> Vec<Finding> {
 
 #[test]
 fn a_guest_that_keeps_to_the_contract_passes() {
-    let found = found(Fault::None);
-    assert!(found.is_empty(), "{found:#?}");
+    for fault in [Fault::None, Fault::SlowOnce] {
+        let found = found(fault);
+        assert!(found.is_empty(), "{fault:?}: {found:#?}");
+    }
 }
 
 #[test]
