@@ -44,10 +44,15 @@ impl Bench {
         Self::of(&wat.build())
     }
 
-    /// A shipped component with the recordings of its fixtures whose names fit, in `cases` beside it.
+    /// A shipped component with the recordings of its fixtures whose names fit.
     pub fn shipped(name: &str, fits: impl Fn(&str) -> bool) -> Self {
-        let bench = Self::of(&built(&format!("{name}.wasm")));
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        Self::with_cases(&built(&format!("{name}.wasm")), name, fits)
+    }
+
+    /// A component with those recordings of a folder of fixtures whose names fit, in `cases` beside it.
+    pub fn with_cases(wasm: &[u8], fixtures: &str, fits: impl Fn(&str) -> bool) -> Self {
+        let bench = Self::of(wasm);
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixtures);
         std::fs::create_dir(bench.folder.path().join("cases")).unwrap();
         for folder in recordings(&fixtures) {
             let case = folder.strip_prefix(&fixtures).unwrap().to_string_lossy().replace('/', "-");
@@ -62,6 +67,17 @@ impl Bench {
         self.folder.path().join("cases").join(format!("{name}.jsonl"))
     }
 
+    /// Tries it as a contributor would: `test` passes at least so many recordings, `check` finds nothing.
+    pub fn passes(&self, least: u64) {
+        let tested = self.run(&["test", self.component(), "cases", "--json"]);
+        assert_eq!(tested.code, Some(0), "{tested:?}");
+        assert!(tested.json()["passed"].as_u64().unwrap() >= least, "{tested:?}");
+        let checked = self.run(&["check", self.component(), "--json"]);
+        assert_eq!(checked.code, Some(0), "{:#?}", checked.findings());
+        let areas = checked.json()["areas"].clone();
+        assert!(areas[0]["trials"].as_u64().unwrap() > 12 * least, "{areas}");
+    }
+
     /// `aetheel backend COMMAND`, run in the folder.
     pub fn run(&self, arguments: &[&str]) -> Done {
         self.run_with(arguments, &[])
@@ -73,8 +89,7 @@ impl Bench {
 
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aetheel"));
-        // Compiled once for all tests.
-        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kit-cache");
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends");
         command.arg("backend").args(arguments).current_dir(self.folder.path()).env("CACHE_DIR", cache).envs(variables.iter().copied());
         command
     }

@@ -1,5 +1,6 @@
 //! The same backend in other languages (`languages/`): the components that `make languages` builds make of every recording,
-//! of every way a turn may begin and end, and of output no agent ever printed, what the shipped one makes of it.
+//! of every way a turn may begin and end, and of output no agent ever printed, what the shipped one makes of it; and they
+//! pass the kit.
 
 mod scripted;
 
@@ -14,6 +15,7 @@ use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::Limits;
 use aetheel::turn::{Backend, Backends as _};
 
+use crate::kit::Bench;
 use crate::support::built;
 use crate::support::recordings::{inputs, recordings};
 
@@ -51,13 +53,9 @@ async fn admitted(wasm: Vec<u8>) -> Arc<dyn Backend> {
     registry.get("gemini").unwrap_or_else(|| panic!("{reports:?}"))
 }
 
-async fn told(backend: &dyn Backend, inputs: &[TimedInput], batch: usize) -> Result<Vec<Action>, String> {
+async fn told(backend: &dyn Backend, inputs: &[TimedInput]) -> Result<Vec<Action>, String> {
     let mut guest = backend.open().await.map_err(|failure| failure.to_string())?;
-    let mut actions = Vec::new();
-    for inputs in inputs.chunks(batch) {
-        actions.extend(guest.handle(inputs.to_vec()).await.map_err(|failure| failure.to_string())?);
-    }
-    Ok(actions)
+    guest.handle(inputs.to_vec()).await.map_err(|failure| failure.to_string())
 }
 
 fn same(is: &[Action], expected: &[Action], what: &str) {
@@ -76,26 +74,17 @@ fn runs() -> Vec<PathBuf> {
     folders
 }
 
-async fn same_as_recorded(lang: &str) {
+fn passes_the_kit(lang: &str) {
     let Some(wasm) = component(lang) else { return };
-    let backend = admitted(wasm).await;
-    for folder in runs() {
-        let golden = std::fs::read_to_string(folder.join("actions.jsonl")).unwrap();
-        let expected: Vec<Action> = golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let inputs = inputs(&folder);
-        for batch in [1, 7, inputs.len()] {
-            let what = format!("{} in batches of {batch}", folder.display());
-            same(&told(&*backend, &inputs, batch).await.unwrap_or_else(|failure| panic!("{what}: {failure}")), &expected, &what);
-        }
-    }
+    Bench::with_cases(&wasm, "gemini", |case| !case.starts_with("live-")).passes(40);
 }
 
 async fn same_as_shipped(lang: &str) {
     let Some(wasm) = component(lang) else { return };
     let (backend, shipped) = (admitted(wasm).await, admitted(built("gemini.wasm")).await);
     for (what, inputs) in turns().into_iter().chain(garbled()) {
-        let expected = told(&*shipped, &inputs, inputs.len()).await.unwrap();
-        let is = told(&*backend, &inputs, inputs.len()).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+        let expected = told(&*shipped, &inputs).await.unwrap();
+        let is = told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
         same(&is, &expected, &what);
     }
 }
@@ -105,7 +94,7 @@ async fn survives(lang: &str) {
     let backend = admitted(wasm).await;
     for (what, text) in hostile() {
         let inputs = timed(vec![begin(|_| ()), out(&text), exited(Exit::Code(0), "")]);
-        let actions = told(&*backend, &inputs, 1).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+        let actions = told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
         let ends = actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count();
         assert_eq!(ends, 1, "{what}");
     }
@@ -333,9 +322,9 @@ fn hostile() -> Vec<(&'static str, String)> {
 macro_rules! languages {
     ($($lang:ident)*) => { $(
         mod $lang {
-            #[tokio::test(flavor = "multi_thread")]
-            async fn makes_of_every_recording_what_was_recorded() {
-                super::same_as_recorded(stringify!($lang)).await;
+            #[test]
+            fn makes_of_every_recording_what_was_recorded_and_of_strange_ones_what_the_contract_allows() {
+                super::passes_the_kit(stringify!($lang));
             }
 
             #[tokio::test(flavor = "multi_thread")]

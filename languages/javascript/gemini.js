@@ -340,7 +340,8 @@ function parse(line) {
   try {
     const value = isDeep(line) ? null : JSON.parse(line);
     // Half of a surrogate pair is a string in JavaScript, but no text: the host would not get it.
-    return /\\ud[89a-f]/i.test(line) && !wellFormed(value) ? null : value;
+    const escapes = line.split("\\", 2).length > 1;
+    return escapes && /\\ud[89a-f]/i.test(line) && !wellFormed(value) ? null : value;
   } catch {
     return null;
   }
@@ -348,17 +349,14 @@ function parse(line) {
 
 /** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
 function isDeep(line) {
-  let brackets = 0;
-  for (const letter of "[{") {
-    for (let at = line.indexOf(letter); at >= 0 && brackets <= DEEPEST; at = line.indexOf(letter, at + 1)) brackets += 1;
-  }
-  if (brackets <= DEEPEST) return false;
+  // `split` finds a letter in a long line many times faster than `indexOf` does.
+  const count = (letter) => line.split(letter, DEEPEST + 2).length - 1;
+  if (count("[") + count("{") <= DEEPEST) return false;
+  const marks = /["[\]{}]/g;
   let open = 0;
-  for (let at = 0; at < line.length; at++) {
-    const letter = line[at];
-    if (letter === "[" || letter === "{") open += 1;
-    else if (letter === "]" || letter === "}") open -= 1;
-    else if (letter === '"') at = endOfText(line, at);
+  for (let mark = marks.exec(line); mark !== null; mark = marks.exec(line)) {
+    if (mark[0] === '"') marks.lastIndex = endOfText(line, mark.index) + 1;
+    else open += mark[0] === "[" || mark[0] === "{" ? 1 : -1;
     if (open > DEEPEST) return true;
   }
   return false;

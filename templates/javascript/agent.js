@@ -23,17 +23,14 @@ export function parse(raw) {
 
 /** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
 function isDeep(line) {
-  let brackets = 0;
-  for (const letter of "[{") {
-    for (let at = line.indexOf(letter); at >= 0 && brackets <= 128; at = line.indexOf(letter, at + 1)) brackets += 1;
-  }
-  if (brackets <= 128) return false;
+  // `split` finds a letter in a long line many times faster than `indexOf` does.
+  const count = (letter) => line.split(letter, 130).length - 1;
+  if (count("[") + count("{") <= 128) return false;
+  const marks = /["[\]{}]/g;
   let open = 0;
-  for (let at = 0; at < line.length; at++) {
-    const letter = line[at];
-    if (letter === "[" || letter === "{") open += 1;
-    else if (letter === "]" || letter === "}") open -= 1;
-    else if (letter === '"') at = endOfText(line, at);
+  for (let mark = marks.exec(line); mark !== null; mark = marks.exec(line)) {
+    if (mark[0] === '"') marks.lastIndex = endOfText(line, mark.index) + 1;
+    else open += mark[0] === "[" || mark[0] === "{" ? 1 : -1;
     if (open > 128) return true;
   }
   return false;
