@@ -59,7 +59,7 @@ fn command(number: u32, how: u8) -> Input {
     Input::Command(match how / 3 % 6 {
         0 => Command::Shutdown,
         1 => Command::CloseSession(session),
-        2 => query(number, if how % 2 == 0 { QueryKind::Health } else { QueryKind::Sessions }),
+        2 => query(number, if how < 128 { QueryKind::Health } else { QueryKind::Sessions }),
         3 => Command::Answer(Answer { ask: session, decision: Decision::AllowAlways }),
         plans => {
             let mut start = turn(number);
