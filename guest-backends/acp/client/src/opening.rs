@@ -22,9 +22,10 @@ impl<A: Agent> Client<A> {
         if std::mem::take(&mut session.lowered) && !self.make_forget(key, talk) {
             return Step::Restart;
         }
+        let puts = self.calls.open().any(|call| matches!(call, Call::Set(of, ..) if *of == key));
         match self.sessions.get(&key).map(|session| session.stage) {
             Some(Stage::Closed) => self.open(start, talk),
-            Some(Stage::Ready) if !self.calls.open().any(|call| matches!(call, Call::Set(of, ..) if *of == key)) => self.apply(start, talk),
+            Some(Stage::Ready) if !puts => self.apply(start, talk),
             _ => Step::Wait,
         }
     }
