@@ -9,6 +9,6 @@ mod profile;
 pub use profile::Profile;
 
 /// The backend.
-pub type Backend = aetheel_acp_client::Client<Profile>;
+pub type Backend = aetheel_acp_client::Live<Profile>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);

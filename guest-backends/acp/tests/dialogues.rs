@@ -311,7 +311,7 @@ fn shutting_down_closes_stdin_and_then_terminates_what_does_not_leave() {
     answer(&mut play, ask, aetheel_backend_sdk::wit::Decision::DenyAndStop);
     play.until(is_done);
     play.cut().command(Command::Shutdown);
-    assert!(matches!(play.actions[play.actions.len() - 2..], [Action::SetTimer(_), Action::CloseStdin(1)]));
+    assert!(matches!(play.actions[play.actions.len() - 2..], [Action::CloseStdin(1), Action::SetTimer(_)]));
     play.elapse(10_000.0);
     assert!(matches!(play.actions.last(), Some(Action::Stop(_))));
     play.exit(Exit::Signal(15));

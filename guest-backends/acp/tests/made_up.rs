@@ -385,7 +385,7 @@ fn a_run_for_one_turn_leaves_when_it_is_over() {
     let mut agent = Agent::opened(start, NOTHING, "");
     agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     let done = agent.0.actions.iter().position(is_done).unwrap();
-    assert!(matches!(agent.0.actions[done + 1..], [Action::SetTimer(_), Action::CloseStdin(1)]));
+    assert!(matches!(agent.0.actions[done + 1..], [Action::CloseStdin(1), Action::SetTimer(_)]));
     agent.0.exit(Exit::Code(0));
     assert_eq!(agent.0.done().len(), 1);
 }

@@ -5,10 +5,10 @@ mod support;
 
 use acp::Backend;
 use aetheel_backend_sdk::storm::{Change, disturbed, survive};
-use aetheel_backend_sdk::wit::{Action, Answer, Command, Decision, Input, TurnRef};
+use aetheel_backend_sdk::wit::{Action, Answer, Command, Decision, Input, Mode, QueryKind, TurnRef};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::{SESSION, play, turn, with_modes};
+use support::{SESSION, play, query, turn, with_modes};
 
 const DIALOGUES: [&str; 8] = [
     "claude-init-prompt-streaming",
@@ -53,6 +53,23 @@ fn every_line_may_be_cut_anywhere() {
     }
 }
 
+/// What people and the host may do at any time; a turn that plans takes back what was always allowed before.
+fn command(number: u32, how: u8) -> Input {
+    let session = u32::from(how % 3) + 1;
+    Input::Command(match how / 3 % 6 {
+        0 => Command::Shutdown,
+        1 => Command::CloseSession(session),
+        2 => query(number, if how < 128 { QueryKind::Health } else { QueryKind::Sessions }),
+        3 => Command::Answer(Answer { ask: session, decision: Decision::AllowAlways }),
+        plans => {
+            let mut start = turn(number);
+            (start.session, start.one_shot) = (session, how > 240);
+            start.settings.mode = if plans == 4 { Mode::Plan } else { Mode::Build };
+            Command::StartTurn(start)
+        }
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -62,5 +79,18 @@ proptest! {
         changes in vec(any::<Change>(), 0..12),
     ) {
         survive::<Backend>(disturbed(&inputs(DIALOGUES[dialogue]), &changes));
+    }
+
+    #[test]
+    fn commands_may_come_at_any_time(
+        dialogue in 0..DIALOGUES.len(),
+        changes in vec(any::<Change>(), 0..4),
+        commands in vec((any::<u16>(), any::<u8>()), 0..12),
+    ) {
+        let mut inputs = disturbed(&inputs(DIALOGUES[dialogue]), &changes);
+        for (number, (at, how)) in (10..).zip(commands) {
+            inputs.insert(usize::from(at) % (inputs.len() + 1), command(number, how));
+        }
+        survive::<Backend>(inputs);
     }
 }

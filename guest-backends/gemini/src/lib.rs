@@ -14,12 +14,11 @@ mod stream;
 pub use live::Live;
 pub use stream::Gemini;
 
-use aetheel_acp_client::Client;
 use aetheel_backend_sdk::Either;
 use aetheel_backend_sdk::one_shot::OneShot;
 
 /// The backend: one process for many turns, or for each.
-pub type Backend = Either<Client<Live>, OneShot<Gemini>>;
+pub type Backend = Either<aetheel_acp_client::Live<Live>, OneShot<Gemini>>;
 
 /// Least pause before Gemini CLI 0.61.0 asks the model again, milliseconds: it waits a second, then two, then four.
 const RETRY_PAUSE_MS: f64 = 900.0;

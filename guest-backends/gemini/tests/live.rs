@@ -277,8 +277,11 @@ fn a_question_for_health_starts_the_agent_and_one_that_cannot_start_says_why() {
     assert_eq!(told.answer, QueryResult::Health("Gemini CLI 0.61.0 answers".to_owned()));
     let mut play = Play::<Backend>::of("", json_rpc);
     let stderr_tail = "YOLO mode is enabled. All tool calls will be automatically approved.\nInvalid auth method selected.".to_owned();
-    play.start(turn(1)).input(Input::Exited(Exited { proc: 1, how: Exit::Code(41), stderr_tail }));
+    play.start(turn(1)).command(Command::Query(Query { query: 1, session: None, kind: QueryKind::Health }));
+    play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(41), stderr_tail }));
     let Outcome::Failed(failure) = play.outcomes()[0] else { panic!("{:?}", play.outcomes()) };
+    let told = play.actions.iter().find_map(|action| if let Action::QueryAnswer(told) = action { Some(&told.answer) } else { None });
+    assert_eq!(told, Some(&QueryResult::Failed(failure.clone())));
     assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Authentication, "Invalid auth method selected."));
 }
 

@@ -2,10 +2,15 @@
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::live::Talk;
 
 use crate::config::Config;
 use crate::spent::Meter;
 use crate::turn::Turn;
+
+/// Milliseconds without a word after which a loaded session's history is taken to be told: Gemini CLI 0.61.0 tells it
+/// within two.
+const SETTLE_MS: u32 = 250;
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +27,13 @@ pub(crate) enum Stage {
     Settling { timer: u32, stirred: bool },
     /// Ready for prompts.
     Ready,
+}
+
+impl Stage {
+    /// Waits for the history to be told.
+    pub(crate) fn settling(talk: &mut Talk) -> Self {
+        Self::Settling { timer: talk.set_timer(SETTLE_MS), stirred: false }
+    }
 }
 
 /// How a session is opened.
@@ -43,7 +55,7 @@ pub(crate) struct Session {
     pub(crate) native: Option<String>,
     /// What the running agent knows it by: that id, but for a load of Gemini CLI (see [`Abilities::spaced`]).
     ///
-    /// [`Abilities::spaced`]: crate::client::Abilities::spaced
+    /// [`Abilities::spaced`]: crate::abilities::Abilities::spaced
     pub(crate) called: String,
     /// The host knows that id.
     pub(crate) told: bool,
@@ -57,6 +69,8 @@ pub(crate) struct Session {
     pub(crate) meter: Meter,
     /// Something was allowed for the session. What that covers, and for how long, the agent alone knows.
     pub(crate) grants: Grants<()>,
+    /// The agent is to forget that before the next prompt.
+    pub(crate) lowered: bool,
     /// Signing in was tried for this opening.
     pub(crate) signed_in: bool,
 }
@@ -68,6 +82,15 @@ impl Session {
         if fork || !same {
             let cwd = std::mem::take(&mut self.cwd);
             *self = Self { native, fork, cwd, ..Self::default() };
+        }
+    }
+
+    /// Keeps what holds whatever process the agent is.
+    pub(crate) fn forget(&mut self) {
+        let Self { native, fork, cwd, turn, .. } = std::mem::take(self);
+        *self = Self { native, fork, cwd, turn, ..Self::default() };
+        if let Some(turn) = &mut self.turn {
+            turn.applied.clear();
         }
     }
 

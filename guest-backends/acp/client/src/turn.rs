@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{
-    EventKind, Failure, FailureKind, Outcome, Part, PlanEntry, PlanStatus, Settings, StartTurn, ToolEnd, ToolStatus, TurnRef,
+    EventKind, Failure, FailureKind, Mode, Outcome, PlanEntry, PlanStatus, Safety, StartTurn, ToolEnd, ToolStatus, TurnRef,
 };
+use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::agent::Agent;
 use crate::answer::{Answer, Holds};
 use crate::config::What;
 use crate::failure;
-use crate::spent::Spent;
+use crate::spent::{Meter, Spent};
 use crate::tool::Tool;
 
 /// Updates that say nothing a turn needs: they change what is known of the session, repeat people's words, or are for
@@ -23,39 +23,50 @@ const IGNORED: [&str; 3] = ["available_commands_update", "config_option_update",
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) key: TurnRef,
-    pub(crate) settings: Settings,
-    pub(crate) parts: Vec<Part>,
+    mode: Mode,
+    safety: Safety,
     /// Settings that were applied, or tried in vain.
     pub(crate) applied: Vec<What>,
     /// Prompts the agent has not answered; the turn ends with the last.
     pub(crate) prompts: u32,
-    pub(crate) prompted: bool,
+    /// The agent was asked to stop.
     pub(crate) stopping: bool,
     answer: Answer,
     tools: BTreeMap<String, Tool>,
     spent: Option<Spent>,
-    /// How the last answered prompt ended.
-    outcome: Option<Outcome>,
     /// codex-acp 2.6.0 tells an error of the model as text of the answer, and the end as a good one.
     broken: bool,
 }
 
 impl Turn {
-    pub(crate) fn new(start: StartTurn) -> Self {
+    pub(crate) fn new(start: &StartTurn) -> Self {
         Self {
             key: TurnRef { session: start.session, turn: start.turn },
-            settings: start.settings,
-            parts: start.parts,
+            mode: start.settings.mode,
+            safety: start.settings.safety,
             applied: Vec::new(),
             prompts: 0,
-            prompted: false,
             stopping: false,
             answer: Answer::default(),
             tools: BTreeMap::new(),
             spent: None,
-            outcome: None,
             broken: false,
         }
+    }
+
+    /// Whether the agent works on it, and is to.
+    pub(crate) fn runs(&self) -> bool {
+        self.prompts > 0 && !self.stopping
+    }
+
+    /// Whether nobody need be asked about anything.
+    pub(crate) fn may_everything(&self) -> bool {
+        self.mode == Mode::Build && self.safety == Safety::Danger
+    }
+
+    /// Whether nobody need be asked about edits in its folder.
+    pub(crate) fn may_edit(&self) -> bool {
+        self.mode == Mode::Build && self.safety != Safety::Default
     }
 
     /// Takes in what the agent says in its session.
@@ -145,10 +156,10 @@ impl Turn {
         }
     }
 
-    /// A prompt was answered.
-    pub(crate) fn answered(&mut self, answer: Result<&Value, &Value>, emit: &mut Emit) {
+    /// A prompt was answered; returns how the turn ends if it was the last.
+    pub(crate) fn answered(&mut self, answer: Result<&Value, &Value>, emit: &mut Emit) -> Option<Outcome> {
         self.prompts = self.prompts.saturating_sub(1);
-        self.outcome = Some(match answer {
+        let outcome = match answer {
             Ok(result) => {
                 if let Some(spent) = Spent::of(result) {
                     self.spent = Some(self.spent.map_or(spent, |before| before.plus(spent)));
@@ -156,27 +167,27 @@ impl Turn {
                 stopped(result, emit)
             }
             Err(error) => Outcome::Failed(failure::failure(error)),
-        });
+        };
+        (self.prompts == 0).then_some(outcome)
     }
 
     /// Ends the turn: how, the whole answer where it is told, and tokens.
-    pub(crate) fn end(mut self, emit: &mut Emit) -> (Outcome, Option<String>, Option<Spent>) {
+    pub(crate) fn end(mut self, outcome: Outcome, meter: Meter, emit: &mut Emit) -> TurnResult {
         for (id, _) in self.tools.iter().filter(|(_, tool)| tool.denied && !tool.ended) {
             emit.tool_end(ToolEnd { id: id.clone(), status: ToolStatus::Denied, output: None, exit_code: None, diffs: Vec::new() });
         }
         let text = self.answer.finish();
-        let outcome = match self.outcome.take() {
-            // What an interrupted agent calls a failure is what was asked of it.
-            Some(Outcome::Failed(_)) | None if self.stopping => Outcome::Interrupted,
-            Some(Outcome::Completed) if self.broken => {
+        let outcome = match outcome {
+            // What an agent that was to stop calls a failure is what was asked of it.
+            Outcome::Failed(_) | Outcome::Lost(_) if self.stopping => Outcome::Interrupted,
+            Outcome::Completed if self.broken => {
                 let message = failure::words(text.as_deref().unwrap_or("the agent's connection to the model failed"));
                 Outcome::Failed(Failure { kind: failure::kind_of(text.as_deref().unwrap_or_default()), message, retry_after_ms: None })
             }
-            Some(outcome) => outcome,
-            None => Outcome::Interrupted,
+            outcome => outcome,
         };
         let text = text.filter(|_| outcome == Outcome::Completed);
-        (outcome, text, self.spent)
+        TurnResult { outcome, text, usage: meter.usage(self.spent) }
     }
 }
 

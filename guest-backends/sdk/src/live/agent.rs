@@ -16,6 +16,9 @@ pub trait Agent: Default + 'static {
     const LEAVE_MS: u32 = 2000;
     /// Milliseconds between SIGTERM and SIGKILL.
     const GRACE_MS: u32 = 2000;
+    /// Whether the next process starts, for a turn that waits, while the last one still leaves: for agents that are slow at it, or never do. By
+    /// default it is waited for.
+    const OVERLAPS: bool = false;
 
     /// Returns the descriptor, see [`Backend::describe`].
     fn describe() -> String;
@@ -86,7 +89,8 @@ pub trait Agent: Default + 'static {
     /// The process is gone, or never came: what was asked of it will not be answered.
     fn forget(&mut self, why: &Failure, talk: &mut Talk) {}
 
-    /// Returns how a turn ends whose agent is gone. `prompted`: the agent had its prompt.
+    /// Returns how a turn ends whose agent is gone. `prompted`: the agent had its prompt. Questions that wait for it are refused with the failure
+    /// it returns for a turn that waits.
     fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
         Outcome::Lost(why)
     }

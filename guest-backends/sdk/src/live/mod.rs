@@ -57,7 +57,7 @@ use self::talk::{Link, Phase};
 use crate::Backend;
 use crate::end::{TurnResult, failure, last_words};
 use crate::wit::{
-    Action, Command, Exited, Failure, FailureKind, Input, Outcome, Signal, Spawn, SpawnFailed, StartTurn, Stop, TimedInput, TurnRef,
+    Action, Command, Exit, Exited, Failure, FailureKind, Input, Outcome, Signal, Spawn, SpawnFailed, StartTurn, Stop, TimedInput, TurnRef,
 };
 
 /// A [`Backend`] made of an [`Agent`].
@@ -158,6 +158,7 @@ impl<A: Agent> Live<A> {
         }
         match self.link.phase {
             Phase::None if self.link.waits() => self.spawn(out),
+            Phase::Leaving if A::OVERLAPS && self.link.comes_back() => self.replace(out),
             Phase::Ready => {
                 for query in std::mem::take(&mut self.link.queries) {
                     self.agent.query(query, &mut Talk::new(&mut self.link, out));
@@ -184,7 +185,7 @@ impl<A: Agent> Live<A> {
             Step::Wait => open.start = Some(start),
             Step::Restart => {
                 open.start = Some(start);
-                self.leave(out);
+                if A::OVERLAPS { self.replace(out) } else { self.leave(out) }
             }
             Step::Fail(why) => self.finish(name, Outcome::Failed(why), out),
         }
@@ -227,6 +228,15 @@ impl<A: Agent> Live<A> {
         self.link.phase = Phase::Leaving;
     }
 
+    /// Starts the next process without waiting for the end of the last one.
+    fn replace(&mut self, out: &mut Vec<Action>) {
+        self.leave(out);
+        let proc = self.link.proc;
+        self.exited(&Exited { proc, how: Exit::Unknown, stderr_tail: String::new() }, out);
+        out.push(Action::Stop(Stop { proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
+        self.spawn(out);
+    }
+
     fn spawn_failed(&mut self, failed: SpawnFailed, out: &mut Vec<Action>) {
         self.link.phase = Phase::None;
         let kind = if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
@@ -235,7 +245,7 @@ impl<A: Agent> Live<A> {
 
     fn exited(&mut self, exited: &Exited, out: &mut Vec<Action>) {
         let link = &mut self.link;
-        let comes_back = link.phase == Phase::Leaving && !link.closing && link.turns.values().any(|open| open.start.is_some());
+        let comes_back = link.comes_back();
         link.phase = Phase::None;
         if let Some(timer) = link.leaving.take() {
             out.push(Action::CancelTimer(timer));
@@ -243,7 +253,10 @@ impl<A: Agent> Live<A> {
         let why = failure(FailureKind::Crashed, last_words(A::NAME, exited));
         self.agent.forget(&why, &mut Talk::new(&mut self.link, out));
         if !comes_back {
-            self.refuse_queries(&why, out);
+            match self.agent.lost(exited, false, why.clone()) {
+                Outcome::Failed(told) | Outcome::Lost(told) => self.refuse_queries(&told, out),
+                _ => self.refuse_queries(&why, out),
+            }
         }
         for (name, prompted, interrupted) in self.link.open_turns() {
             if prompted || !comes_back {

@@ -80,6 +80,11 @@ impl Link {
         !self.queries.is_empty() || self.turns.values().any(|open| open.start.is_some())
     }
 
+    /// Whether the agent that leaves is wanted again.
+    pub(super) fn comes_back(&self) -> bool {
+        self.phase == Phase::Leaving && !self.closing && self.turns.values().any(|open| open.start.is_some())
+    }
+
     /// Sessions whose turns wait for their prompt.
     pub(super) fn waiting(&self) -> Vec<u32> {
         self.turns.values().filter(|open| open.start.is_some()).map(|open| open.name.session).collect()

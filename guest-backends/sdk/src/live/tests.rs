@@ -217,3 +217,73 @@ fn only_an_idle_link_moves_and_goes_on_where_it_was() {
     assert_eq!(moved.start(5, "on"), ["write on"]);
     assert_eq!(moved.0.load("?", "1"), Err("no number".to_owned()));
 }
+
+/// A toy that is slow to leave, and whose stderr says why it ended.
+#[derive(Default)]
+struct Slow(Toy);
+
+impl Agent for Slow {
+    const OVERLAPS: bool = true;
+
+    fn describe() -> String {
+        Toy::describe()
+    }
+    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
+        self.0.launch(start, talk)
+    }
+    fn spawned(&mut self, version: Option<String>, talk: &mut Talk) {
+        self.0.spawned(version, talk);
+    }
+    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+        self.0.prompt(start, talk)
+    }
+    fn line(&mut self, line: Line, talk: &mut Talk) {
+        self.0.line(line, talk);
+    }
+    fn query(&mut self, query: Query, talk: &mut Talk) {
+        self.0.query(query, talk);
+    }
+    fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
+        match exited.stderr_tail.as_str() {
+            "" => Outcome::Lost(why),
+            said if prompted => Outcome::Lost(failure(FailureKind::Crashed, said)),
+            said => Outcome::Failed(failure(FailureKind::Authentication, said)),
+        }
+    }
+}
+
+/// What it does when it is told something.
+fn tell(slow: &mut Live<Slow>, input: Input) -> Vec<String> {
+    let mut out = Vec::new();
+    slow.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
+    out.iter().map(words).collect()
+}
+
+#[test]
+fn an_agent_that_may_overlap_is_not_waited_for_when_it_leaves() {
+    let start = |session, turn, prompt| Input::Command(Command::StartTurn(StartTurn { session, turn, one_shot: false, ..start(prompt) }));
+    let hello = |proc| Input::Line(Line { proc, pipe: Pipe::Stdout, text: "hello".to_owned(), truncated: false });
+    let mut slow = Live::<Slow>::default();
+    tell(&mut slow, start(1, 1, "go"));
+    tell(&mut slow, Input::Spawned(Spawned { proc: 1, agent_version: None }));
+    assert_eq!(tell(&mut slow, hello(1)), ["write go"]);
+    assert_eq!(tell(&mut slow, Input::Command(Command::Shutdown)), ["close 1", "timer 1"]);
+    let next = tell(&mut slow, start(2, 2, "on"));
+    assert_eq!(next, ["cancel 1", "done 1: the agent ended", "stop 1 Terminate", "spawn 2 for Some(2)"]);
+    let end = Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() };
+    assert!(tell(&mut slow, Input::Exited(end)).is_empty() && tell(&mut slow, hello(1)).is_empty(), "it is of no interest any more");
+    tell(&mut slow, Input::Spawned(Spawned { proc: 2, agent_version: None }));
+    assert_eq!(tell(&mut slow, hello(2)), ["write on"]);
+    slow.agent.0.fresh = false;
+    let restarted = tell(&mut slow, start(1, 3, "~other"));
+    assert_eq!(restarted[..2], ["close 2", "timer 2"]);
+    assert_eq!(restarted[2..], ["cancel 2", "done 2: the agent ended", "stop 2 Terminate", "spawn 3 for Some(3)"]);
+}
+
+#[test]
+fn questions_that_wait_are_told_why_a_turn_would_fail() {
+    let mut slow = Live::<Slow>::default();
+    tell(&mut slow, query(QueryKind::Health));
+    let end = Exited { proc: 1, how: Exit::Code(41), stderr_tail: "sign in first".to_owned() };
+    assert_eq!(tell(&mut slow, Input::Exited(end)), ["answer 7: sign in first"]);
+}
