@@ -83,7 +83,7 @@ impl Wait {
 /// Keys, requests and timers that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    /// The last key used; one count for all kinds of keys.
+    /// The last key used; one count for all kinds of keys. Timers among them: the SDK sets none for an agent that is stopped at once.
     pub(crate) last: u32,
     requests: BTreeMap<u32, Purpose>,
     timers: BTreeMap<u32, (TurnRef, Wait)>,

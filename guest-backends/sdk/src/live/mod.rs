@@ -4,7 +4,7 @@
 //! ([`Agent::prompt`]), what a line means ([`Agent::line`]) and, where it is not a signal, how a turn is stopped ([`Agent::interrupt`]). Owned
 //! here: the process with its start, its end and its restart; which turns are open, which still wait for their prompt, and that each ends
 //! exactly once; questions of the host that wait for an agent to ask; leaving, and what happens when the agent does not. [`Asks`] keeps what
-//! people are asked, [`rpc`](crate::rpc) what the agent is.
+//! people are asked, [`rpc`](crate::rpc) what the agent is. One that is a server, spoken to over HTTP, is heard in [`Agent::other`].
 //!
 //! [`Agent::prompt`] is the heart: it is called whenever something happened while a turn waits and the agent is ready, and does the next
 //! thing that the turn needs: open the session, put a setting, hand the prompt over. It answers how far that is ([`Step`]).
