@@ -177,11 +177,10 @@ impl Session {
 
     fn prompt(&mut self, start: &StartTurn, path: &str, default: Option<&Model>, link: &mut Link, talk: &mut Talk) -> Step {
         let settings = &start.settings;
-        let model = match settings.model.as_deref().map(prompt::model).transpose() {
-            // The server keeps the model of the last prompt, so one that was chosen once has to be taken back.
-            Ok(model) => model.or_else(|| default.filter(|_| self.chosen).cloned()),
-            Err(failure) => return Step::Fail(failure),
-        };
+        // Names that are none were refused before.
+        let model = settings.model.as_deref().and_then(|name| prompt::model(name).ok());
+        // The server keeps the model of the last prompt, so one that was chosen once has to be taken back.
+        let model = model.or_else(|| default.filter(|_| self.chosen).cloned());
         self.chosen |= settings.model.is_some();
         let body = body(&start.parts, settings, model.as_ref());
         let turn = TurnRef { session: start.session, turn: start.turn };
