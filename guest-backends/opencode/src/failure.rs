@@ -1,6 +1,7 @@
 //! Why something failed: the errors of OpenCode 1.18.33, `{"name": …, "data": {"message": …}}`, and what its server
 //! answers to requests.
 
+use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, HttpFailed};
@@ -10,11 +11,6 @@ const MESSAGE: usize = 600;
 
 /// What an interrupted turn is called.
 pub(crate) const ABORTED: &str = "MessageAbortedError";
-
-/// A failure in words of this backend.
-pub(crate) fn of(kind: FailureKind, message: impl Into<String>) -> Failure {
-    Failure { kind, message: message.into(), retry_after_ms: None }
-}
 
 /// Returns the failure an error object stands for.
 pub(crate) fn of_error(error: &Value) -> Failure {
@@ -34,12 +30,12 @@ pub(crate) fn of_error(error: &Value) -> Failure {
             None => FailureKind::Other,
         }),
     };
-    of(kind, one_line(message, MESSAGE))
+    failure(kind, one_line(message, MESSAGE))
 }
 
 /// Returns the failure that words of OpenCode stand for, where there is nothing else to go by.
 pub(crate) fn of_words(text: &str) -> Failure {
-    of(said(text).unwrap_or(FailureKind::Other), one_line(text, MESSAGE))
+    failure(said(text).unwrap_or(FailureKind::Other), one_line(text, MESSAGE))
 }
 
 /// Returns the failure that an answer of the server stands for.
@@ -53,13 +49,13 @@ pub(crate) fn of_answer(what: &str, status: u32, body: &str) -> Failure {
         _ => said.kind,
     };
     let why = if said.message.is_empty() { format!("status {status}") } else { said.message };
-    of(kind, format!("{what}: {why}"))
+    failure(kind, format!("{what}: {why}"))
 }
 
 /// Returns the failure for a request that was not answered.
 pub(crate) fn of_silence(what: &str, failed: &HttpFailed) -> Failure {
     let kind = if failed.timed_out { FailureKind::TimedOut } else { FailureKind::Protocol };
-    of(kind, format!("{what}: {}", one_line(&failed.message, MESSAGE)))
+    failure(kind, format!("{what}: {}", one_line(&failed.message, MESSAGE)))
 }
 
 fn of_status(status: u32) -> FailureKind {

@@ -6,7 +6,7 @@ use aetheel_backend_sdk::one_shot::{Agent, spawn};
 use aetheel_backend_sdk::wit::{
     Action, Chunk, Failure, FailureKind, Level, Line, Outcome, PutFile, Safety, Spawn, StartTurn, Value as Argument, Variable,
 };
-use aetheel_backend_sdk::{Emit, TurnResult};
+use aetheel_backend_sdk::{Emit, TurnResult, failure};
 
 use crate::parts::Parts;
 use crate::{failure, prompt, safety, todo};
@@ -52,7 +52,7 @@ impl Agent for Once {
         }
         if let Some(id) = &start.native_id {
             if !prompt::is_session(id) {
-                return Err(failure::of(FailureKind::SessionUnknown, "the session id is not one of OpenCode"));
+                return Err(failure(FailureKind::SessionUnknown, "the session id is not one of OpenCode"));
             }
             words.extend(["--session", id]);
             if start.fork {

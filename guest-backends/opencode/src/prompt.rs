@@ -1,10 +1,9 @@
 //! A prompt in OpenCode's words. It never gets into arguments: 1.18.33 puts an argument with a blank in quotes before the
 //! model sees it.
 
+use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::wit::{Attachment, Chunk, Failure, FailureKind, Mode, Part};
 use serde_json::json;
-
-use crate::failure;
 
 /// Whether there is nothing in it. OpenCode answers an empty message as if it were told to go on.
 pub(crate) fn is_empty(parts: &[Part]) -> bool {
@@ -13,7 +12,7 @@ pub(crate) fn is_empty(parts: &[Part]) -> bool {
 
 /// Returns the failure of a turn with nothing in it.
 pub(crate) fn nothing() -> Failure {
-    failure::of(FailureKind::BadRequest, "the prompt is empty")
+    failure(FailureKind::BadRequest, "the prompt is empty")
 }
 
 /// Returns the prompt as one text.
@@ -62,7 +61,7 @@ pub(crate) fn agent(mode: Mode) -> &'static str {
 pub(crate) fn model(name: &str) -> Result<(String, String), Failure> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok((provider.to_owned(), model.to_owned())),
-        _ => Err(failure::of(FailureKind::ModelNotFound, format!("OpenCode names models `provider/model`, not {name:?}"))),
+        _ => Err(failure(FailureKind::ModelNotFound, format!("OpenCode names models `provider/model`, not {name:?}"))),
     }
 }
 

@@ -5,7 +5,8 @@
 mod play;
 
 use aetheel_backend_sdk::wit::{
-    Action, Command, Delivery, EventKind, Exit, FailureKind, Outcome, Part, QueryResult, Steer, SteerOutcome, Steered, ToolStatus, TurnDone,
+    Action, Command, Delivery, EventKind, Exit, Exited, FailureKind, Input, Line, Outcome, Part, Pipe, QueryResult, SpawnFailed, Steer,
+    SteerOutcome, Steered, ToolStatus, TurnDone,
 };
 use play::Play;
 use play::said::*;
@@ -145,13 +146,13 @@ fn a_server_that_dies_loses_its_turns_and_the_next_one_starts_another() {
     let mut play = prompted(plain(1));
     play.exit(Exit::Code(1), "Error: out of file handles\n");
     assert!(
-        matches!(&play.done()[0].outcome, Outcome::Lost(failure) if failure.message.ends_with("exit code 1: Error: out of file handles"))
+        matches!(&play.done()[0].outcome, Outcome::Lost(failure) if failure.message == "OpenCode's server ended (exit code 1): Error: out of file handles")
     );
     play.start(plain(2));
     assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count(), 2);
-    play.input(aetheel_backend_sdk::wit::Input::Line(aetheel_backend_sdk::wit::Line {
+    play.input(Input::Line(Line {
         proc: play.proc.unwrap(),
-        pipe: aetheel_backend_sdk::wit::Pipe::Stdout,
+        pipe: Pipe::Stdout,
         text: "opencode server listening on http://127.0.0.1:5".to_owned(),
         truncated: false,
     }));
@@ -163,8 +164,8 @@ fn a_server_that_dies_loses_its_turns_and_the_next_one_starts_another() {
 fn a_server_that_cannot_be_started_fails_the_turn() {
     let mut play = Play::server();
     play.start(plain(1));
-    let failed = aetheel_backend_sdk::wit::SpawnFailed { proc: play.proc.unwrap(), message: "no such program".to_owned(), not_found: true };
-    play.input(aetheel_backend_sdk::wit::Input::SpawnFailed(failed));
+    let failed = SpawnFailed { proc: play.proc.unwrap(), message: "no such program".to_owned(), not_found: true };
+    play.input(Input::SpawnFailed(failed));
     assert_eq!(failures(&play), [FailureKind::NotFound]);
 }
 
@@ -185,6 +186,42 @@ fn a_lost_stream_is_opened_again_and_what_was_missed_is_caught_up() {
     play.start(plain(2)).answer("prompt_async", 204, "").close_stream();
     assert!(matches!(play.outcomes()[1], Outcome::Lost(failure) if failure.kind == FailureKind::Protocol), "{:?}", play.outcomes());
     assert!(matches!(play.actions.last(), Some(Action::Stop(_))), "it is of no use any more");
+}
+
+#[test]
+fn while_a_server_of_no_use_leaves_the_next_turn_has_another() {
+    let mut play = Play::server();
+    play.start(plain(1)).finish().close_stream();
+    assert_eq!(failures(&play), [FailureKind::Protocol], "nothing was heard before it broke");
+    assert!(matches!(play.actions.last(), Some(Action::Stop(stop)) if stop.proc == 1));
+    play.start(plain(2));
+    assert_eq!(play.proc, Some(2));
+    let listens =
+        |proc| Line { proc, pipe: Pipe::Stdout, text: "opencode server listening on http://127.0.0.1:5".to_owned(), truncated: false };
+    play.input(Input::Line(listens(1)));
+    play.input(Input::Exited(Exited { proc: 1, how: Exit::Signal(15), stderr_tail: String::new() }));
+    assert_eq!(play.done().len(), 1);
+    play.input(Input::Line(listens(2))).answer("POST /session", 500, "");
+    assert_eq!(play.done().len(), 1, "the first server's word");
+    play.answer("POST /session", 200, &session("ses_1"));
+    assert_eq!(play.paths().last(), Some(&"POST /session/ses_1/prompt_async"));
+}
+
+#[test]
+fn an_interrupted_turn_whose_server_dies_was_interrupted() {
+    let mut play = prompted(plain(1));
+    interrupt(&mut play, 1).exit(Exit::Signal(9), "");
+    assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
+}
+
+#[test]
+fn a_turn_that_comes_while_the_server_leaves_waits_for_the_next_one() {
+    let mut play = prompted(plain(1));
+    idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
+    play.command(Command::Shutdown).start(plain(2)).close_stream();
+    assert!(matches!(play.actions.last(), Some(Action::Stop(_))), "{:?}", play.actions.last());
+    play.exit(Exit::Signal(15), "");
+    assert_eq!((play.proc, play.done().len()), (Some(2), 1));
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod play;
 
 use aetheel_backend_sdk::fixture::{Fixture, start};
 use aetheel_backend_sdk::storm::{self, Change};
-use aetheel_backend_sdk::wit::{Command, Exit, Exited, Input};
+use aetheel_backend_sdk::wit::{Command, Exit, Exited, Input, Query, QueryKind, StreamClosed};
 use opencode::Backend;
 use proptest::prelude::*;
 
@@ -88,6 +88,26 @@ proptest! {
         let mut inputs = dialogue(name);
         let at = 1 + at.index(inputs.len() - 1);
         inputs.insert(at, Input::Command(Command::Interrupt(aetheel_backend_sdk::wit::TurnRef { session: 1, turn: 1 })));
+        storm::survive::<Backend>(inputs);
+    }
+
+    #[test]
+    fn the_stream_may_break_and_the_host_may_ask_or_leave_anywhere(
+        name in prop::sample::select(&NAMES[..]),
+        what in prop::collection::vec((any::<prop::sample::Index>(), 0..4), 1..5),
+    ) {
+        let mut inputs = dialogue(name);
+        let stream = inputs.iter().find_map(|input| if let Input::StreamOpened(opened) = input { Some(opened.stream) } else { None }).unwrap();
+        for (query, (at, what)) in what.into_iter().enumerate() {
+            let ask = |kind| Input::Command(Command::Query(Query { query: u32::try_from(query).unwrap(), session: Some(1), kind }));
+            let input = match what {
+                0 => Input::StreamClosed(StreamClosed { stream, message: None }),
+                1 => ask(QueryKind::Health),
+                2 => ask(QueryKind::Models),
+                _ => Input::Command(Command::Shutdown),
+            };
+            inputs.insert(at.index(inputs.len()), input);
+        }
         storm::survive::<Backend>(inputs);
     }
 

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Action, Ask, AskKind, Decision, Question, ToolStart};
 use serde_json::json;
 
-use super::Live;
+use super::OpenCode;
 use super::link::{Purpose, Wait, text};
 use crate::{safety, tool};
 
@@ -47,11 +48,11 @@ pub(crate) fn withdraw(asks: &mut BTreeMap<u32, Open>, session: u32, out: &mut V
     });
 }
 
-impl Live {
-    pub(super) fn asked(&mut self, session: u32, kind: &str, request: &Value, out: &mut Vec<Action>) {
+impl OpenCode {
+    pub(super) fn asked(&mut self, session: u32, kind: &str, request: &Value, talk: &mut Talk) {
         let (Some(known), Some(id)) = (self.sessions.get(&session), request.text("id")) else { return };
         // Nothing that was sent here waits for it, and nobody would be asked.
-        let Some(turn) = known.turn.as_ref().filter(|turn| turn.waiting.is_none()) else { return };
+        let Some(turn) = &known.turn else { return };
         if self.asks.values().any(|open| open.request == id) {
             return;
         }
@@ -70,7 +71,7 @@ impl Live {
             let permission = request.text("permission").unwrap_or_default().to_owned();
             let always = texts(&request["always"]);
             if safety::granted(&turn.settings, &permission) || known.allowed.contains(&(permission.clone(), always.clone())) {
-                return self.reply(session, id, "permission", "reply", &json!({"reply": "once"}), out);
+                return self.reply(session, id, "permission", "reply", &json!({"reply": "once"}), talk);
             }
             let start = about(&permission, request, turn.parts.used(request["tool"].text("callID").unwrap_or_default()));
             let title = format!("OpenCode asks to use {permission}: {}", start.title);
@@ -80,10 +81,10 @@ impl Live {
         let ask = self.link.key();
         self.asks.insert(ask, Open { session, request: id.to_owned(), what, child });
         let title = one_line(&title, TITLE);
-        out.push(Action::Ask(Ask { ask, session, turn: name.turn, title, kind: ask_kind, always_label: always }));
+        talk.action(Action::Ask(Ask { ask, session, turn: name.turn, title, kind: ask_kind, always_label: always }));
     }
 
-    pub(super) fn answer(&mut self, ask: u32, decision: &Decision, out: &mut Vec<Action>) {
+    pub(super) fn answered(&mut self, ask: u32, decision: &Decision, talk: &mut Talk) {
         let Some(open) = self.asks.remove(&ask) else { return };
         let Open { session, request, what, child } = open;
         match &what {
@@ -94,9 +95,9 @@ impl Live {
                     Decision::DenyAndStop => json!({"reply": "reject"}),
                     Decision::Answers(_) | Decision::Dismissed => json!({"reply": "reject", "message": NOBODY}),
                 };
-                self.reply(session, &request, "permission", "reply", &reply, out);
+                self.reply(session, &request, "permission", "reply", &reply, talk);
                 if *decision == Decision::AllowAlways {
-                    self.allow(session, permission, always, out);
+                    self.allow(session, permission, always, talk);
                 }
             }
             What::Questions(count) => {
@@ -107,12 +108,12 @@ impl Live {
                     }),
                     Decision::Deny(Some(why)) => answers(&|_| vec![why.clone()]),
                     Decision::DenyAndStop => {
-                        self.reply(session, &request, "question", "reject", &json!({}), out);
-                        return self.stop_parent(session, child, out);
+                        self.reply(session, &request, "question", "reject", &json!({}), talk);
+                        return self.stop_parent(session, child, talk);
                     }
                     _ => answers(&|_| Vec::new()),
                 };
-                self.reply(session, &request, "question", "reply", &reply, out);
+                self.reply(session, &request, "question", "reply", &reply, talk);
             }
         }
         if *decision == Decision::DenyAndStop {
@@ -120,49 +121,49 @@ impl Live {
             if let Some(turn) = self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut()) {
                 turn.stopped();
             }
-            self.stop_parent(session, child, out);
+            self.stop_parent(session, child, talk);
         }
     }
 
     /// The agent has an answer: ours, or one from elsewhere.
-    pub(super) fn replied(&mut self, properties: &Value, out: &mut Vec<Action>) {
+    pub(super) fn replied(&mut self, properties: &Value, talk: &mut Talk) {
         let Some(request) = properties.text("requestID") else { return };
         self.asks.retain(|ask, open| {
             if open.request == request {
-                out.push(Action::AskWithdrawn(*ask));
+                talk.action(Action::AskWithdrawn(*ask));
             }
             open.request != request
         });
     }
 
     /// Allows something for the rest of the session, also where it is asked already.
-    fn allow(&mut self, session: u32, permission: &str, always: &[String], out: &mut Vec<Action>) {
+    fn allow(&mut self, session: u32, permission: &str, always: &[String], talk: &mut Talk) {
         let Some(known) = self.sessions.get_mut(&session).filter(|_| !always.is_empty()) else { return };
         known.allowed.insert((permission.to_owned(), always.to_vec()));
         let covered =
             |open: &Open| open.session == session && matches!(&open.what, What::Permission(p, a) if p == permission && a == always);
         let asks: Vec<u32> = self.asks.iter().filter(|(_, open)| covered(open)).map(|(ask, _)| *ask).collect();
         for ask in asks {
-            out.push(Action::AskWithdrawn(ask));
-            self.answer(ask, &Decision::AllowOnce, out);
+            talk.action(Action::AskWithdrawn(ask));
+            self.answered(ask, &Decision::AllowOnce, talk);
         }
     }
 
     /// A sub-agent that is refused ends, and the agent that started it goes on.
-    fn stop_parent(&mut self, session: u32, child: bool, out: &mut Vec<Action>) {
-        if let Some(turn) = self.sessions.get(&session).filter(|_| child).and_then(super::session::Session::turn_ref) {
-            self.abort(turn, out);
-            self.link.wait(turn, Wait::Grace, out);
+    fn stop_parent(&mut self, session: u32, child: bool, talk: &mut Talk) {
+        if let Some(turn) = talk.turn_of(session).filter(|_| child) {
+            self.abort(turn, talk);
+            self.link.wait(turn, Wait::Grace, talk.out());
         }
     }
 
-    fn reply(&mut self, session: u32, id: &str, kind: &str, how: &str, body: &serde_json::Value, out: &mut Vec<Action>) {
+    fn reply(&mut self, session: u32, id: &str, kind: &str, how: &str, body: &serde_json::Value, talk: &mut Talk) {
         // It becomes part of a path.
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return;
         }
         let directory = self.sessions.get(&session).map(|session| session.cwd.as_str());
-        self.link.http(("POST", &format!("/{kind}/{id}/{how}")), directory, text(body), Purpose::Reply, out);
+        self.link.http(("POST", &format!("/{kind}/{id}/{how}")), directory, text(body), Purpose::Reply, talk);
     }
 }
 

@@ -1,14 +1,14 @@
 //! What the server tells of all its directories (`/global/event`): `{"directory", "payload": {"type", "properties"}}`.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
+use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::head;
 use aetheel_backend_sdk::wit::{Action, Diagnostic, FailureKind, Level, TurnRef};
 
 use super::link::Purpose;
 use super::session::{Model, Session};
 use super::turn::Next;
-use super::{Child, Live, failure};
+use super::{Child, OpenCode, failure};
 use crate::todo;
 
 /// Events that say nothing a turn needs: signs of life, its own user interfaces, what other events tell better.
@@ -46,82 +46,86 @@ const IGNORED_FAMILIES: [&str; 9] = ["ide.", "installation.", "lsp.", "mcp.", "p
 /// Titles the server gives before it knows a better one.
 const PROVISIONAL: [&str; 2] = ["New session - ", "Child session - "];
 
-impl Live {
-    pub(super) fn event(&mut self, data: &str, out: &mut Vec<Action>) {
+impl OpenCode {
+    pub(super) fn event(&mut self, data: &str, talk: &mut Talk) {
         let parsed = json::parse(data).unwrap_or_default();
         let event = parsed.get("payload").unwrap_or(&parsed);
         let (kind, properties) = (event.text("type"), &event["properties"]);
-        let Some(kind) = kind else { return self.unrecognised("server event without a type", None, data, out) };
+        let Some(kind) = kind else { return self.unrecognised("server event without a type", None, data, talk) };
         if IGNORED.contains(&kind) || IGNORED_FAMILIES.iter().any(|family| kind.starts_with(family)) {
             return;
         }
         let native = properties.text("sessionID").unwrap_or_default();
         if let Some(child) = self.children.get(native) {
             let session = child.session;
-            return self.child_event(session, native, kind, properties, data, out);
+            return self.child_event(session, native, kind, properties, data, talk);
         }
         let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else {
-            return self.foreign(kind, properties, data, out);
+            return self.foreign(kind, properties, data, talk);
         };
         match kind {
             "session.status" => match properties["status"].text("type") {
-                Some("busy") => self.busy(native, out),
-                Some("idle") => self.told(native, |turn, _| turn.idle(), out),
-                Some("retry") => retry(session, &properties["status"], out),
-                _ => self.unrecognised("session status", Some(native), data, out),
+                Some("busy") => self.busy(native, talk),
+                Some("idle") => self.told(native, |turn, _| turn.idle(), talk),
+                Some("retry") => retry(session, &properties["status"], talk),
+                _ => self.unrecognised("session status", Some(native), data, talk),
             },
-            "session.idle" => self.told(native, |turn, _| turn.idle(), out),
-            "session.error" => self.told(native, |turn, _| turn.error(&properties["error"]), out),
+            "session.idle" => self.told(native, |turn, _| turn.idle(), talk),
+            "session.error" => self.told(native, |turn, _| turn.error(&properties["error"]), talk),
             "message.updated" => {
                 let info = &properties["info"];
                 if let Some(model) = info.text("role").filter(|role| *role == "assistant").and_then(|_| model(info)) {
                     session.model = Some(model);
                 }
-                self.told(native, |turn, past| turn.message(info, past), out);
+                if session.turn.is_none() {
+                    // Copied with a session, or of an interrupted prompt.
+                    session.past.extend(info.text("id").map(str::to_owned));
+                }
+                self.told(native, |turn, past| turn.message(info, past), talk);
             }
-            "message.part.updated" => self.part(native, &properties["part"], out),
+            "message.part.updated" => self.part(native, &properties["part"], talk),
             "message.part.delta" => {
                 if let Some(turn) = &mut session.turn {
-                    turn.delta(properties, out);
+                    turn.delta(properties, talk.out());
                 }
             }
             "message.part.removed" => {
                 if let (Some(turn), Some(part)) = (&mut session.turn, properties.text("partID")) {
-                    turn.parts.removed(part, &mut Emit::new(turn.name, out));
+                    turn.parts.removed(part, &mut talk.emit(turn.name));
                 }
             }
-            "session.updated" | "session.created" => self.updated(native, &properties["info"], out),
+            "session.updated" | "session.created" => self.updated(native, &properties["info"], talk),
             "session.compacted" => {
-                if let Some(turn) = session.turn_ref() {
-                    Emit::new(turn, out).notice("OpenCode shortened the conversation");
+                if let Some(turn) = talk.turn_of(session.key) {
+                    talk.emit(turn).notice("OpenCode shortened the conversation");
                 }
             }
             "todo.updated" => {
-                if let Some(turn) = session.turn_ref() {
-                    Emit::new(turn, out).plan(todo::plan(properties.list("todos")));
+                if let Some(turn) = talk.turn_of(session.key) {
+                    talk.emit(turn).plan(todo::plan(properties.list("todos")));
                 }
             }
             "permission.asked" | "question.asked" => {
                 let session = session.key;
-                self.asked(session, kind, properties, out);
+                self.asked(session, kind, properties, talk);
             }
-            "permission.replied" | "question.replied" | "question.rejected" => self.replied(properties, out),
-            other => self.unrecognised(&format!("server event {other:?}"), Some(native), data, out),
+            "permission.replied" | "question.replied" | "question.rejected" => self.replied(properties, talk),
+            other => self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk),
         }
     }
 
     /// An event of a sub-agent: what it uses and asks belongs to the turn that started it, what it says does not.
-    fn child_event(&mut self, session: u32, native: &str, kind: &str, properties: &Value, data: &str, out: &mut Vec<Action>) {
+    fn child_event(&mut self, session: u32, native: &str, kind: &str, properties: &Value, data: &str, talk: &mut Talk) {
         match kind {
             "message.part.updated" => {
                 let tool = self.children.get(native).and_then(|child| child.tool.clone());
                 if let Some(turn) = self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut()) {
-                    turn.parts.part(&properties["part"], Some(tool.as_deref()), &mut Emit::new(turn.name, out));
+                    turn.parts.part(&properties["part"], Some(tool.as_deref()), &mut talk.emit(turn.name));
                 }
             }
-            "permission.asked" | "question.asked" => self.asked(session, kind, properties, out),
-            "permission.replied" | "question.replied" | "question.rejected" => self.replied(properties, out),
-            "session.created" => self.foreign(kind, properties, data, out),
+            "permission.asked" | "question.asked" => self.asked(session, kind, properties, talk),
+            "permission.replied" | "question.replied" | "question.rejected" => self.replied(properties, talk),
+            "session.created" => self.foreign(kind, properties, data, talk),
             "message.part.delta"
             | "message.part.removed"
             | "message.updated"
@@ -131,12 +135,12 @@ impl Live {
             | "session.status"
             | "session.updated"
             | "todo.updated" => {}
-            other => self.unrecognised(&format!("server event {other:?}"), Some(native), data, out),
+            other => self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk),
         }
     }
 
     /// An event of a session nobody here asked for: a sub-agent's first, or none of ours.
-    fn foreign(&mut self, kind: &str, properties: &Value, data: &str, out: &mut Vec<Action>) {
+    fn foreign(&mut self, kind: &str, properties: &Value, data: &str, talk: &mut Talk) {
         match kind {
             "session.created" | "session.updated" => {
                 let (Some(id), Some(parent)) = (properties["info"].text("id"), properties["info"].text("parentID")) else { return };
@@ -153,11 +157,11 @@ impl Live {
             }
             "session.error" if properties.text("sessionID").is_none() => {
                 let failure = failure::of_error(&properties["error"]);
-                out.push(Action::Diagnostic(Diagnostic { level: Level::Warn, text: format!("OpenCode's server: {}", failure.message) }));
+                talk.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text: format!("OpenCode's server: {}", failure.message) }));
             }
             // Sessions of the server that are not this link's, or whose turn is over.
             _ if properties.get("sessionID").is_some() => {}
-            other => self.unrecognised(&format!("server event {other:?}"), None, data, out),
+            other => self.unrecognised(&format!("server event {other:?}"), None, data, talk),
         }
     }
 
@@ -166,26 +170,26 @@ impl Live {
         &mut self,
         native: &str,
         heard: impl FnOnce(&mut super::turn::Turn, &mut std::collections::BTreeSet<String>) -> Next,
-        out: &mut Vec<Action>,
+        talk: &mut Talk,
     ) {
         let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
         let Some(turn) = &mut session.turn else { return };
         let name = turn.name;
         let next = heard(turn, &mut session.past);
-        self.follow(name, next, out);
+        self.follow(name, next, talk);
     }
 
-    fn busy(&mut self, native: &str, out: &mut Vec<Action>) {
+    fn busy(&mut self, native: &str, talk: &mut Talk) {
         let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
-        if std::mem::take(&mut session.stray) && session.turn.is_none() {
+        if std::mem::take(&mut session.stray) && talk.turn_of(session.key).is_none() {
             let turn = TurnRef { session: session.key, turn: 0 };
-            self.link.http(("POST", &format!("/session/{native}/abort")), Some(&session.cwd), Vec::new(), Purpose::Abort(turn), out);
+            self.link.http(("POST", &format!("/session/{native}/abort")), Some(&session.cwd), Vec::new(), Purpose::Abort(turn), talk);
             return;
         }
-        self.told(native, |turn, _| turn.busy(), out);
+        self.told(native, |turn, _| turn.busy(), talk);
     }
 
-    fn part(&mut self, native: &str, part: &Value, out: &mut Vec<Action>) {
+    fn part(&mut self, native: &str, part: &Value, talk: &mut Talk) {
         let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
         let Some(turn) = &mut session.turn else { return };
         // The use of a tool that started a sub-agent says which session that has.
@@ -194,48 +198,49 @@ impl Live {
         {
             self.children.insert(child.to_owned(), Child { session: session.key, tool: Some(id.to_owned()) });
         }
-        turn.part(part, out);
+        turn.part(part, talk.out());
     }
 
-    fn updated(&mut self, native: &str, info: &Value, out: &mut Vec<Action>) {
+    fn updated(&mut self, native: &str, info: &Value, talk: &mut Talk) {
         let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
-        if let (false, Some(model)) = (session.was_chosen(), model(&info["model"])) {
+        if let (false, Some(model)) = (session.chosen, model(&info["model"])) {
             self.defaults.insert(session.cwd.clone(), model);
         }
         if session.retitled(info)
-            && let (Some(turn), Some(title)) = (session.turn_ref(), session.title.clone())
+            && let (Some(turn), Some(title)) = (talk.turn_of(session.key), session.title.clone())
         {
-            Emit::new(turn, out).event(aetheel_backend_sdk::wit::EventKind::Title(title));
+            talk.emit(turn).event(aetheel_backend_sdk::wit::EventKind::Title(title));
         }
     }
 
-    fn unrecognised(&self, what: &str, native: Option<&str>, data: &str, out: &mut Vec<Action>) {
-        let open = |session: &&Session| session.turn.is_some();
-        let own = self.sessions.values().filter(open).find(|session| session.native.as_deref() == native && native.is_some());
-        match own.or_else(|| self.sessions.values().find(open)).and_then(Session::turn_ref) {
-            Some(turn) => Emit::new(turn, out).unrecognised(what, Some("payload.type".to_owned()), data),
-            None => out.push(Action::Diagnostic(Diagnostic { level: Level::Debug, text: format!("{what}: {}", head(data, 300)) })),
+    /// In its own turn where there is one, else in any.
+    fn unrecognised(&self, what: &str, native: Option<&str>, data: &str, talk: &mut Talk) {
+        let own = self.sessions.values().find(|session| native.is_some() && session.native.as_deref() == native);
+        let own = own.and_then(|session| talk.turn_of(session.key));
+        match own.or_else(|| self.sessions.keys().find_map(|key| talk.turn_of(*key))) {
+            Some(turn) => talk.emit(turn).unrecognised(what, Some("payload.type".to_owned()), data),
+            None => talk.action(Action::Diagnostic(Diagnostic { level: Level::Debug, text: format!("{what}: {}", head(data, 300)) })),
         }
     }
 
     /// The stream was opened again: what became of the turns meanwhile.
-    pub(super) fn catch_up(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn catch_up(&mut self, talk: &mut Talk) {
         for session in self.sessions.values() {
-            if let Some(turn) = session.turn.as_ref().filter(|turn| turn.waiting.is_none()) {
-                self.link.http(("GET", "/session/status"), Some(&session.cwd), Vec::new(), Purpose::Status(turn.name), out);
+            if let Some(turn) = &session.turn {
+                self.link.http(("GET", "/session/status"), Some(&session.cwd), Vec::new(), Purpose::Status(turn.name), talk);
             }
         }
     }
 
-    pub(super) fn status(&mut self, turn: TurnRef, body: &Value, out: &mut Vec<Action>) {
+    pub(super) fn status(&mut self, turn: TurnRef, body: &Value, talk: &mut Talk) {
         let Some(session) = self.sessions.get(&turn.session) else { return };
-        let Some(native) = session.native.as_ref().filter(|_| session.turn_ref() == Some(turn)) else { return };
+        let Some(native) = session.native.as_ref().filter(|_| talk.turn_of(session.key) == Some(turn)) else { return };
         let idle = matches!(body[native.as_str()].text("type"), None | Some("idle"));
         let path = format!("/session/{native}/message");
-        self.link.http(("GET", &path), Some(&session.cwd), Vec::new(), Purpose::Messages { turn, idle }, out);
+        self.link.http(("GET", &path), Some(&session.cwd), Vec::new(), Purpose::Messages { turn, idle }, talk);
     }
 
-    pub(super) fn caught_up(&mut self, turn: TurnRef, idle: bool, body: &Value, out: &mut Vec<Action>) {
+    pub(super) fn caught_up(&mut self, turn: TurnRef, idle: bool, body: &Value, talk: &mut Talk) {
         let Some(session) = self.sessions.get_mut(&turn.session) else { return };
         let Some(open) = session.turn.as_mut().filter(|open| open.name == turn) else { return };
         let messages = body.as_array().unwrap_or_default();
@@ -251,12 +256,12 @@ impl Live {
         for message in &messages[first..] {
             open.message(&message["info"], &mut session.past);
             for part in message.list("parts") {
-                open.part(part, out);
+                open.part(part, talk.out());
             }
         }
         if idle {
             let next = open.idle();
-            self.follow(turn, next, out);
+            self.follow(turn, next, talk);
         }
     }
 }
@@ -272,10 +277,10 @@ pub(super) fn says_something(title: &str) -> bool {
     !title.is_empty() && !PROVISIONAL.iter().any(|beginning| title.starts_with(beginning))
 }
 
-fn retry(session: &Session, status: &Value, out: &mut Vec<Action>) {
-    let Some(turn) = session.turn_ref() else { return };
+fn retry(session: &Session, status: &Value, talk: &mut Talk) {
+    let Some(turn) = talk.turn_of(session.key) else { return };
     let failure = failure::of_words(status.text("message").unwrap_or_default());
     let kind = if failure.kind == FailureKind::Other { FailureKind::Overloaded } else { failure.kind };
     let attempt = status.count("attempt").unwrap_or(1);
-    Emit::new(turn, out).retry(kind, format!("attempt {attempt}: {}", failure.message), None);
+    talk.emit(turn).retry(kind, format!("attempt {attempt}: {}", failure.message), None);
 }

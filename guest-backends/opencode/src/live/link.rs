@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::wit::{Action, Chunk, HttpRequest, SetTimer, TurnRef};
 
 /// Milliseconds the server may take to answer. The first request for a directory makes it start there.
@@ -82,10 +83,8 @@ impl Wait {
 /// Keys, requests and timers that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    /// The last key used; one count for all kinds of keys.
+    /// The last key used; one count for all kinds of keys. Timers among them: the SDK sets none for an agent that is stopped at once.
     pub(crate) last: u32,
-    /// The server's process, while there is one.
-    pub(crate) proc: Option<u32>,
     requests: BTreeMap<u32, Purpose>,
     timers: BTreeMap<u32, (TurnRef, Wait)>,
 }
@@ -98,15 +97,8 @@ impl Link {
     }
 
     /// Sends a request. `directory` decides which of the server's instances takes it.
-    pub(crate) fn http(
-        &mut self,
-        request: (&str, &str),
-        directory: Option<&str>,
-        body: Vec<Chunk>,
-        purpose: Purpose,
-        out: &mut Vec<Action>,
-    ) {
-        let Some(proc) = self.proc else { return };
+    pub(crate) fn http(&mut self, request: (&str, &str), directory: Option<&str>, body: Vec<Chunk>, purpose: Purpose, talk: &mut Talk) {
+        let Some(proc) = talk.process() else { return };
         let (method, path) = request;
         let path = match directory {
             Some(directory) => format!("{path}?directory={}", percent(directory)),
@@ -116,7 +108,7 @@ impl Link {
         let request = self.key();
         self.requests.insert(request, purpose);
         let body = (!body.is_empty()).then_some(body);
-        out.push(Action::Http(HttpRequest { request, proc, method: method.to_owned(), path, body, timeout_ms }));
+        talk.action(Action::Http(HttpRequest { request, proc, method: method.to_owned(), path, body, timeout_ms }));
     }
 
     /// Takes a request that was answered.

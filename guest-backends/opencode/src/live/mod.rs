@@ -1,7 +1,8 @@
 //! `opencode serve`: one server for all sessions and directories, spoken to over HTTP, listened to over server-sent events.
 //!
-//! Owns who waits for what: the server for its start ([`server`]), a turn for its session ([`session`]) and its end
-//! ([`turn`]), a person for an answer ([`asks`]). `tests/live.rs` pins it over recorded dialogues.
+//! The SDK sees to the process, to which turns are open and to questions that wait for the server. Here is who waits for what the server
+//! says: the link for its events ([`server`]), a turn for its session ([`session`]) and its end ([`turn`]), a person for an answer
+//! ([`asks`]). `tests/live.rs` pins it over recorded dialogues.
 
 mod asks;
 mod events;
@@ -15,32 +16,36 @@ mod turn;
 
 use std::collections::BTreeMap;
 
+use aetheel_backend_sdk::live::{self, Agent, Step, Talk};
 use aetheel_backend_sdk::wit::{
-    Action, Command, Failure, Input, Outcome, Query, StartTurn, Steer, SteerOutcome, Steered, TimedInput, TurnDone, TurnRef,
+    Action, Answer, Delivery, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn, StartTurn, Steer, SteerOutcome, Stop,
+    TurnRef,
 };
-use aetheel_backend_sdk::{Backend, wit};
+use aetheel_backend_sdk::{TurnResult, failure};
 
 use self::asks::Open;
 use self::link::{Link, Purpose, Wait};
 use self::queries::Listing;
-use self::server::Server;
+use self::server::Stream;
 use self::session::{Model, Session};
-use self::turn::{Interrupt, Next};
+use self::turn::{Next, Turn};
 use crate::{failure, prompt};
 
 /// The backend with one server for everything.
+pub type Live = live::Live<OpenCode>;
+
+/// A link with `opencode serve`.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct OpenCode {
     link: Link,
-    server: Server,
+    /// The server's events, once it is known to be healthy.
+    stream: Option<Stream>,
     sessions: BTreeMap<u32, Session>,
     /// Sub-agents by their sessions: whose they are, and the tool use they are.
     children: BTreeMap<String, Child>,
     asks: BTreeMap<u32, Open>,
     /// The model of sessions for which none was chosen, by directory.
     defaults: BTreeMap<String, Model>,
-    /// What was asked before the server was there.
-    queries: Vec<Query>,
     listings: BTreeMap<u32, Listing>,
 }
 
@@ -50,189 +55,195 @@ struct Child {
     tool: Option<String>,
 }
 
-impl Backend for Live {
+impl Agent for OpenCode {
+    const NAME: &'static str = "OpenCode's server";
+    /// It goes at once when told to (1.18.33), and listens to no stdin.
+    const LEAVE_MS: u32 = 0;
+    const GRACE_MS: u32 = 3000;
+    const SHARED: bool = true;
+
     fn describe() -> String {
         include_str!("../descriptor.json").to_owned()
     }
 
-    fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String> {
-        match input.input {
-            Input::Command(command) => self.command(command, out),
-            Input::Spawned(_) => {}
-            Input::SpawnFailed(failed) => self.spawn_failed(&failed, out),
-            Input::Line(line) => self.line(&line, out),
-            Input::Exited(exited) => self.exited(&exited, out),
-            Input::HttpResponse(response) => self.response(&response, out),
-            Input::HttpFailed(failed) => {
-                if let Some(purpose) = self.link.answered(failed.request) {
-                    let failure = failure::of_silence(replies::what(&purpose), &failed);
-                    self.refused(&purpose, &failure, out);
-                }
-            }
-            Input::StreamOpened(opened) => self.stream_opened(opened.stream, opened.status, out),
-            Input::StreamEvent(event) if self.server.hears(event.stream) => self.event(&event.data, out),
-            Input::StreamEvent(_) => {}
-            Input::StreamClosed(closed) => self.stream_closed(closed.stream, closed.message, out),
-            Input::Timer(timer) => self.elapsed(timer, out),
+    fn accept(&mut self, start: &StartTurn, _: &mut Talk) -> Result<(), Failure> {
+        if prompt::is_empty(&start.parts) {
+            return Err(prompt::nothing());
         }
+        start.settings.model.as_deref().map(prompt::model).transpose()?;
+        if start.native_id.as_deref().is_some_and(|id| !prompt::is_session(id)) {
+            return Err(failure(FailureKind::SessionUnknown, "the session id is not one of OpenCode"));
+        }
+        self.sessions.entry(start.session).or_insert_with(|| Session::new(start.session)).begin(start);
         Ok(())
     }
 
-    fn save(&self) -> Option<String> {
-        self.to_save()
+    fn launch(&mut self, _: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+        // The process counts as a key, too.
+        self.link.key();
+        Ok(server::plan())
     }
 
-    fn load(&mut self, state: &str, _saved_by: &str) -> Result<(), String> {
-        *self = Self::saved(state)?;
-        Ok(())
-    }
-}
+    /// It is greeted when it says that it listens, see [`server`].
+    fn spawned(&mut self, _: Option<String>, _: &mut Talk) {}
 
-impl Live {
-    fn command(&mut self, command: Command, out: &mut Vec<Action>) {
-        match command {
-            Command::StartTurn(start) => self.start(start, out),
-            Command::Steer(steer) => self.steer(&steer, out),
-            Command::Interrupt(turn) => self.interrupt(turn, out),
-            Command::Answer(answer) => self.answer(answer.ask, &answer.decision, out),
-            Command::CloseSession(session) => {
-                self.sessions.retain(|key, known| *key != session || known.turn.is_some());
-                self.children.retain(|_, child| child.session != session);
-            }
-            Command::Query(query) => self.query(query, out),
-            Command::Shutdown => self.shutdown(out),
-        }
+    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+        let Some(known) = self.sessions.get_mut(&start.session) else { return Step::Wait };
+        known.advance(start, self.defaults.get(&known.cwd), &mut self.link, talk)
     }
 
-    fn start(&mut self, start: StartTurn, out: &mut Vec<Action>) {
-        let turn = TurnRef { session: start.session, turn: start.turn };
-        let model = start.settings.model.as_deref().map(prompt::model);
-        let unfit = if prompt::is_empty(&start.parts) {
-            Some(prompt::nothing())
-        } else if let Some(Err(failure)) = model {
-            Some(failure)
-        } else if start.native_id.as_deref().is_some_and(|id| !prompt::is_session(id)) {
-            Some(failure::of(wit::FailureKind::SessionUnknown, "the session id is not one of OpenCode"))
-        } else if self.sessions.get(&start.session).is_some_and(|session| session.turn.is_some()) {
-            Some(failure::of(wit::FailureKind::Unsupported, "the session has a turn already"))
-        } else {
-            None
+    fn line(&mut self, line: Line, talk: &mut Talk) {
+        self.said(&line, talk);
+    }
+
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+        self.link.cancel(turn, None, talk.out());
+        asks::withdraw(&mut self.asks, turn.session, talk.out());
+        self.children.retain(|_, child| child.session != turn.session);
+        let result = match self.sessions.get_mut(&turn.session).and_then(|known| Some((known.turn.take()?, &mut known.past))) {
+            Some((told, past)) => told.end(outcome, past),
+            None => TurnResult { outcome, text: None, usage: None },
         };
-        if let Some(failure) = unfit {
-            out.push(failed(turn, failure));
-            return;
-        }
-        self.sessions.entry(start.session).or_insert_with(|| Session::new(turn.session)).begin(start);
-        if self.ready(out) {
-            self.advance(turn.session, out);
+        talk.end(turn, result);
+    }
+
+    fn interrupt(&mut self, turn: TurnRef, talk: &mut Talk) {
+        if self.turn(turn).is_some_and(|open| open.interrupt.is_none()) {
+            self.abort(turn, talk);
+            self.link.wait(turn, Wait::Grace, talk.out());
         }
     }
 
-    /// Brings a turn of a session nearer to its prompt; nothing to do once that is sent.
-    fn advance(&mut self, session: u32, out: &mut Vec<Action>) {
-        let Some(known) = self.sessions.get_mut(&session) else { return };
-        if let Err(failure) = known.advance(self.defaults.get(&known.cwd), &mut self.link, out) {
-            self.fail(session, failure, out);
-        }
-    }
-
-    fn steer(&mut self, steer: &Steer, out: &mut Vec<Action>) {
+    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
         let turn = TurnRef { session: steer.session, turn: steer.turn };
         if let Some(session) = self.sessions.get_mut(&steer.session)
             && let (Some(open), Some(native)) = (&mut session.turn, &session.native)
             && open.name == turn
             && open.can_be_steered()
-            && steer.delivery == wit::Delivery::Steer
+            && steer.delivery == Delivery::Steer
             && !prompt::is_empty(&steer.parts)
         {
             let body = session::body(&steer.parts, &open.settings, open.model.as_ref());
             open.expected += 1;
             let path = format!("/session/{native}/prompt_async");
-            self.link.http(("POST", &path), Some(&session.cwd), body, Purpose::Steer { turn, message: steer.message }, out);
+            self.link.http(("POST", &path), Some(&session.cwd), body, Purpose::Steer { turn, message: steer.message }, talk);
         } else {
-            out.push(steered(steer.message, SteerOutcome::NotNow));
+            talk.steered(steer.message, SteerOutcome::NotNow);
         }
     }
 
-    fn interrupt(&mut self, turn: TurnRef, out: &mut Vec<Action>) {
-        let Some(open) = self.turn(turn) else { return };
-        if open.waiting.is_some() {
-            open.interrupt = Some(Interrupt::default());
-            self.end(turn.session, out);
-        } else if open.interrupt.is_none() {
-            self.abort(turn, out);
-            self.link.wait(turn, Wait::Grace, out);
+    fn answer(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
+        self.answered(ask, &decision, talk);
+    }
+
+    fn query(&mut self, query: Query, talk: &mut Talk) {
+        self.queried(query, talk);
+    }
+
+    /// The server goes on for the others.
+    fn close(&mut self, session: u32, talk: &mut Talk) {
+        if talk.turn_of(session).is_none() {
+            self.sessions.remove(&session);
+        }
+        self.children.retain(|_, child| child.session != session);
+    }
+
+    fn shutdown(&mut self, talk: &mut Talk) {
+        for &proc in self.listings.keys() {
+            talk.action(Action::Stop(Stop { proc, signal: Signal::Terminate, grace_ms: Self::GRACE_MS }));
+        }
+        talk.leave();
+    }
+
+    fn forget(&mut self, why: &Failure, talk: &mut Talk) {
+        self.stream = None;
+        for purpose in self.link.forget() {
+            match purpose {
+                Purpose::Query { query, .. } => talk.refuse(query, why.clone()),
+                Purpose::Steer { message, .. } => talk.steered(message, SteerOutcome::Dropped),
+                _ => {}
+            }
+        }
+        for known in self.sessions.values_mut() {
+            known.orphaned();
         }
     }
 
-    fn abort(&mut self, turn: TurnRef, out: &mut Vec<Action>) {
-        let Some(session) = self.sessions.get_mut(&turn.session) else { return };
-        if let (Some(open), Some(native)) = (&mut session.turn, &session.native)
-            && open.abort()
-        {
-            self.link.http(("POST", &format!("/session/{native}/abort")), Some(&session.cwd), Vec::new(), Purpose::Abort(turn), out);
-        }
-    }
-
-    fn elapsed(&mut self, timer: u32, out: &mut Vec<Action>) {
+    fn timer(&mut self, timer: u32, talk: &mut Talk) {
         let Some((turn, wait)) = self.link.elapsed(timer) else { return };
         let Some(open) = self.turn(turn) else { return };
         let stray = wait == Wait::Grace && !open.begun;
         if let Some(session) = self.sessions.get_mut(&turn.session) {
             session.stray |= stray;
         }
-        self.end(turn.session, out);
+        self.end(turn, talk);
+    }
+
+    fn other(&mut self, input: Input, talk: &mut Talk) {
+        match input {
+            Input::HttpResponse(response) => self.response(&response, talk),
+            Input::HttpFailed(failed) => self.unanswered(&failed, talk),
+            Input::StreamOpened(opened) => self.stream_opened(opened.stream, opened.status, talk),
+            Input::StreamEvent(event) if self.hears(event.stream) => self.event(&event.data, talk),
+            Input::StreamClosed(closed) => self.stream_closed(closed.stream, closed.message, talk),
+            Input::Line(line) => self.listed(&line),
+            Input::SpawnFailed(failed) => self.not_listed(failed, talk),
+            Input::Exited(exited) => self.all_listed(&exited, talk),
+            _ => {}
+        }
+    }
+
+    fn save(&self, proc: u32) -> Option<String> {
+        self.to_save(proc)
+    }
+
+    fn load(&mut self, state: &str, _: &str) -> Result<u32, String> {
+        let proc;
+        (*self, proc) = Self::saved(state)?;
+        Ok(proc)
+    }
+}
+
+impl OpenCode {
+    fn abort(&mut self, turn: TurnRef, talk: &mut Talk) {
+        let Some(session) = self.sessions.get_mut(&turn.session) else { return };
+        if let (Some(open), Some(native)) = (&mut session.turn, &session.native)
+            && open.abort()
+        {
+            self.link.http(("POST", &format!("/session/{native}/abort")), Some(&session.cwd), Vec::new(), Purpose::Abort(turn), talk);
+        }
     }
 
     /// Does what follows from something the server said of a turn.
-    fn follow(&mut self, turn: TurnRef, next: Next, out: &mut Vec<Action>) {
+    fn follow(&mut self, turn: TurnRef, next: Next, talk: &mut Talk) {
         match next {
             Next::Nothing => {}
-            Next::End => self.end(turn.session, out),
-            Next::EndSoon(wait) => self.link.wait(turn, wait, out),
-            Next::AbortAgain => self.abort(turn, out),
+            Next::End => self.end(turn, talk),
+            Next::EndSoon(wait) => self.link.wait(turn, wait, talk.out()),
+            Next::AbortAgain => self.abort(turn, talk),
             Next::Recovered => {
-                self.link.cancel(turn, Some(Wait::Error), out);
-                self.link.cancel(turn, Some(Wait::Unanswered), out);
+                self.link.cancel(turn, Some(Wait::Error), talk.out());
+                self.link.cancel(turn, Some(Wait::Unanswered), talk.out());
             }
         }
     }
 
-    /// The open turn of that name.
-    fn turn(&mut self, turn: TurnRef) -> Option<&mut turn::Turn> {
+    /// The turn of that name, if the server has its prompt.
+    fn turn(&mut self, turn: TurnRef) -> Option<&mut Turn> {
         self.sessions.get_mut(&turn.session)?.turn.as_mut().filter(|open| open.name == turn)
     }
 
-    /// Ends the open turn of a session in the way it went.
-    fn end(&mut self, session: u32, out: &mut Vec<Action>) {
-        let Some(known) = self.sessions.get_mut(&session) else { return };
-        let Some(turn) = known.turn.take() else { return };
-        self.link.cancel(turn.name, None, out);
-        asks::withdraw(&mut self.asks, session, out);
-        self.children.retain(|_, child| child.session != session);
-        turn.end(&mut known.past, out);
+    /// Ends a turn in the way it went.
+    fn end(&mut self, turn: TurnRef, talk: &mut Talk) {
+        if let Some(outcome) = self.turn(turn).map(|open| open.outcome()) {
+            self.finish(turn, outcome, talk);
+        }
     }
 
     /// Ends the open turn of a session as failed.
-    fn fail(&mut self, session: u32, failure: Failure, out: &mut Vec<Action>) {
-        self.end_as(session, Outcome::Failed(failure), out);
+    fn fail(&mut self, session: u32, failure: Failure, talk: &mut Talk) {
+        if let Some(turn) = talk.turn_of(session) {
+            self.finish(turn, Outcome::Failed(failure), talk);
+        }
     }
-
-    fn end_as(&mut self, session: u32, outcome: Outcome, out: &mut Vec<Action>) {
-        let Some(known) = self.sessions.get_mut(&session) else { return };
-        let Some(turn) = known.turn.take() else { return };
-        self.link.cancel(turn.name, None, out);
-        asks::withdraw(&mut self.asks, session, out);
-        self.children.retain(|_, child| child.session != session);
-        let TurnRef { session, turn: key } = turn.name;
-        out.push(Action::TurnDone(TurnDone { session, turn: key, outcome, text: None, usage: turn.parts.usage() }));
-    }
-}
-
-fn failed(turn: TurnRef, failure: Failure) -> Action {
-    Action::TurnDone(TurnDone { session: turn.session, turn: turn.turn, outcome: Outcome::Failed(failure), text: None, usage: None })
-}
-
-fn steered(message: u32, outcome: SteerOutcome) -> Action {
-    Action::Steered(Steered { message, outcome })
 }

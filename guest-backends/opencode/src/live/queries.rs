@@ -3,128 +3,95 @@
 //! Models are asked of `opencode models`: the server's own lists carry the keys of the providers.
 
 use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::live::{BESIDE, Talk};
 use aetheel_backend_sdk::text::stderr_summary;
 use aetheel_backend_sdk::wit::{
-    Action, Exit, Exited, Failure, FailureKind, Line, Model, Pipe, Query, QueryAnswer, QueryKind, QueryResult, SessionInfo, Spawn,
+    Action, Exit, Exited, FailureKind, Line, Model, Pipe, Query, QueryKind, QueryResult, SessionInfo, Spawn, SpawnFailed,
     Value as Argument, Variable,
 };
+use aetheel_backend_sdk::{failure, one_shot};
 use serde_json::json;
 
-use super::Live;
+use super::OpenCode;
 use super::link::{Asked, Purpose, text};
-use super::server::Server;
 use crate::{failure, prompt};
 
 /// A run of `opencode models`.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    pub(crate) query: u32,
+    query: u32,
     models: Vec<Model>,
 }
 
-impl Listing {
-    /// What the run came to.
-    pub(crate) fn answer(self, exited: &Exited) -> Action {
-        if exited.how == Exit::Code(0) || !self.models.is_empty() {
-            return answered(self.query, QueryResult::Models(self.models));
-        }
-        let said = stderr_summary(&exited.stderr_tail, 5);
-        let said = if said.is_empty() { "`opencode models` ended without a list".to_owned() } else { said };
-        failed(self.query, failure::of_words(&said))
-    }
-}
-
-/// Answers that a query failed.
-pub(crate) fn failed(query: u32, failure: Failure) -> Action {
-    answered(query, QueryResult::Failed(failure))
-}
-
-fn answered(query: u32, answer: QueryResult) -> Action {
-    Action::QueryAnswer(QueryAnswer { query, answer })
-}
-
-impl Live {
-    pub(super) fn query(&mut self, query: Query, out: &mut Vec<Action>) {
+impl OpenCode {
+    pub(super) fn queried(&mut self, query: Query, talk: &mut Talk) {
         match query.kind {
             QueryKind::Raw(_) => {
-                out.push(failed(query.query, failure::of(FailureKind::Unsupported, "OpenCode is asked no questions of its own")));
+                talk.refuse(query.query, failure(FailureKind::Unsupported, "OpenCode is asked no questions of its own"));
             }
-            QueryKind::Models => self.list_models(&query, out),
-            _ if self.ready(out) => self.ask_server(&query, out),
-            _ => self.queries.push(query),
+            QueryKind::Models => self.list_models(&query, talk),
+            _ if talk.is_ready() => self.ask_server(&query, talk),
+            _ => talk.later(query),
         }
     }
 
-    fn ask_server(&mut self, query: &Query, out: &mut Vec<Action>) {
+    fn ask_server(&mut self, query: &Query, talk: &mut Talk) {
         let session = query.session.and_then(|session| self.sessions.get(&session));
         let directory = session.map(|session| session.cwd.clone());
         let directory = directory.as_deref();
         let native = session.and_then(|session| session.native.clone());
         let purpose = |asked| Purpose::Query { query: query.query, asked };
-        let unknown = || failed(query.query, failure::of(FailureKind::SessionUnknown, "the session is not open: prompt it first"));
+        let unknown = || failure(FailureKind::SessionUnknown, "the session is not open: prompt it first");
         match &query.kind {
-            QueryKind::Health => self.link.http(("GET", "/global/health"), None, Vec::new(), purpose(Asked::Health), out),
-            QueryKind::Sessions => self.link.http(("GET", "/session"), directory, Vec::new(), purpose(Asked::Sessions), out),
+            QueryKind::Health => self.link.http(("GET", "/global/health"), None, Vec::new(), purpose(Asked::Health), talk),
+            QueryKind::Sessions => self.link.http(("GET", "/session"), directory, Vec::new(), purpose(Asked::Sessions), talk),
             QueryKind::Rename(title) => match native {
                 Some(native) => {
                     let body = text(json!({"title": title}));
-                    self.link.http(("PATCH", &format!("/session/{native}")), directory, body, purpose(Asked::Deed), out);
+                    self.link.http(("PATCH", &format!("/session/{native}")), directory, body, purpose(Asked::Deed), talk);
                 }
-                None => out.push(unknown()),
+                None => talk.refuse(query.query, unknown()),
             },
-            QueryKind::DeleteSession(id) if !prompt::is_session(id) => out.push(unknown()),
+            QueryKind::DeleteSession(id) if !prompt::is_session(id) => talk.refuse(query.query, unknown()),
             QueryKind::DeleteSession(id) => {
-                self.link.http(("DELETE", &format!("/session/{id}")), directory, Vec::new(), purpose(Asked::Deed), out);
+                self.link.http(("DELETE", &format!("/session/{id}")), directory, Vec::new(), purpose(Asked::Deed), talk);
             }
             QueryKind::Compact => match (session, native) {
-                (Some(session), _) if session.turn.is_some() => {
-                    out.push(failed(
-                        query.query,
-                        failure::of(FailureKind::Unsupported, "the session is busy: wait for the end of its turn"),
-                    ));
+                (Some(session), _) if talk.turn_of(session.key).is_some() => {
+                    talk.refuse(query.query, failure(FailureKind::Unsupported, "the session is busy: wait for the end of its turn"));
                 }
                 (Some(session), Some(native)) => match &session.model {
                     Some((provider, model)) => {
                         let body = text(json!({"providerID": provider, "modelID": model}));
                         let asked = Asked::Compact { session: session.key };
-                        self.link.http(("POST", &format!("/session/{native}/summarize")), directory, body, purpose(asked), out);
+                        self.link.http(("POST", &format!("/session/{native}/summarize")), directory, body, purpose(asked), talk);
                     }
-                    None => out.push(failed(query.query, failure::of(FailureKind::Other, "nothing was said in the session yet"))),
+                    None => talk.refuse(query.query, failure(FailureKind::Other, "nothing was said in the session yet")),
                 },
-                _ => out.push(unknown()),
+                _ => talk.refuse(query.query, unknown()),
             },
             QueryKind::Models | QueryKind::Raw(_) => {}
         }
     }
 
-    pub(super) fn query_answered(&mut self, query: u32, asked: Asked, body: &Value, out: &mut Vec<Action>) {
+    pub(super) fn query_answered(&mut self, query: u32, asked: Asked, body: &Value, talk: &mut Talk) {
         let answer = match asked {
             Asked::Health if body.is_true("healthy") => {
                 QueryResult::Health(format!("OpenCode {} is healthy", body.text("version").unwrap_or("of an unknown version")))
             }
-            Asked::Health => QueryResult::Failed(failure::of(FailureKind::Other, "OpenCode's server does not say that it is healthy")),
+            Asked::Health => QueryResult::Failed(failure(FailureKind::Other, "OpenCode's server does not say that it is healthy")),
             Asked::Sessions => QueryResult::Sessions(body.as_array().unwrap_or_default().iter().filter_map(session_info).collect()),
             Asked::Deed | Asked::Compact { .. } => QueryResult::Done,
         };
-        out.push(answered(query, answer));
+        talk.answer(query, answer);
     }
 
-    fn list_models(&mut self, query: &Query, out: &mut Vec<Action>) {
-        let proc = self.link.key();
+    fn list_models(&mut self, query: &Query, talk: &mut Talk) {
+        let proc = BESIDE | self.link.key();
         self.listings.insert(proc, Listing { query: query.query, models: Vec::new() });
         let environment = vec![Variable { name: "OPENCODE_DISABLE_AUTOUPDATE".to_owned(), value: Argument::Text("1".to_owned()) }];
-        out.push(Action::Spawn(Spawn {
-            proc,
-            program: "opencode".to_owned(),
-            arguments: vec![Argument::Text("models".to_owned())],
-            environment,
-            stdin: Vec::new(),
-            keep_open: false,
-            listens: false,
-            basic_auth: None,
-            session: query.session,
-            turn: None,
-        }));
+        let plan = one_shot::spawn("opencode", [Argument::Text("models".to_owned())], Vec::new());
+        talk.action(Action::Spawn(Spawn { proc, environment, session: query.session, ..plan }));
     }
 
     /// A line of `opencode models`: the name of one, which is also what is chosen by.
@@ -137,13 +104,22 @@ impl Live {
         }
     }
 
-    /// Whether nothing is under way that another instance could not go on with.
-    pub(super) fn is_idle(&self) -> bool {
-        matches!(self.server, Server::Up { .. })
-            && self.link.is_quiet()
-            && self.queries.is_empty()
-            && self.listings.is_empty()
-            && self.sessions.values().all(|session| session.turn.is_none() && !session.stray)
+    /// A run of it could not be started.
+    pub(super) fn not_listed(&mut self, failed: SpawnFailed, talk: &mut Talk) {
+        if let Some(listing) = self.listings.remove(&failed.proc) {
+            let kind = if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
+            talk.refuse(listing.query, failure(kind, failed.message));
+        }
+    }
+
+    /// A run of it is over.
+    pub(super) fn all_listed(&mut self, exited: &Exited, talk: &mut Talk) {
+        let Some(Listing { query, models }) = self.listings.remove(&exited.proc) else { return };
+        if exited.how == Exit::Code(0) || !models.is_empty() {
+            return talk.answer(query, QueryResult::Models(models));
+        }
+        let said = stderr_summary(&exited.stderr_tail, 5);
+        talk.refuse(query, failure::of_words(if said.is_empty() { "`opencode models` ended without a list" } else { &said }));
     }
 }
 

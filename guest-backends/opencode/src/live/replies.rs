@@ -1,30 +1,31 @@
 //! What follows from the server's answers to requests.
 
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::wit::{Action, Diagnostic, Failure, HttpResponse, Level, SteerOutcome};
+use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::wit::{Action, Diagnostic, Failure, HttpFailed, HttpResponse, Level, SteerOutcome};
 
 use super::link::{Purpose, Wait};
-use super::{Live, events, queries, steered};
+use super::{OpenCode, events};
 use crate::{failure, prompt};
 
-impl Live {
-    pub(super) fn response(&mut self, response: &HttpResponse, out: &mut Vec<Action>) {
+impl OpenCode {
+    pub(super) fn response(&mut self, response: &HttpResponse, talk: &mut Talk) {
         let Some(purpose) = self.link.answered(response.request) else { return };
         if !(200..300).contains(&response.status) {
             let failure = failure::of_answer(what(&purpose), response.status, &response.body);
-            self.refused(&purpose, &failure, out);
+            self.refused(&purpose, &failure, talk);
             return;
         }
         let body = json::parse(&response.body).unwrap_or_default();
         match purpose {
-            Purpose::Greeting => self.greeted(&body, out),
+            Purpose::Greeting => self.greeted(&body, talk),
             Purpose::Open { session, copy } => match body.text("id").filter(|id| prompt::is_session(id)) {
-                Some(native) => self.exists(session, native, !copy, &body, out),
-                None => self.refused(&purpose, &failure::of_answer("making a session", response.status, "no session in it"), out),
+                Some(native) => self.exists(session, native, !copy, &body, talk),
+                None => self.refused(&purpose, &failure::of_answer("making a session", response.status, "no session in it"), talk),
             },
             Purpose::Permit { session } => {
                 if let Some(native) = self.sessions.get(&session).and_then(|known| known.native.clone()) {
-                    self.exists(session, &native, true, &body, out);
+                    self.exists(session, &native, true, &body, talk);
                 }
             }
             Purpose::Abort(turn) => {
@@ -34,60 +35,65 @@ impl Live {
                 });
                 // Mostly it says so a second time.
                 if settled {
-                    self.link.wait(turn, Wait::Settle, out);
+                    self.link.wait(turn, Wait::Settle, talk.out());
                 }
             }
-            Purpose::Steer { message, .. } => out.push(steered(message, SteerOutcome::Injected)),
-            Purpose::Status(turn) => self.status(turn, &body, out),
-            Purpose::Messages { turn, idle } => self.caught_up(turn, idle, &body, out),
-            Purpose::Query { query, asked } => self.query_answered(query, asked, &body, out),
+            Purpose::Steer { message, .. } => talk.steered(message, SteerOutcome::Injected),
+            Purpose::Status(turn) => self.status(turn, &body, talk),
+            Purpose::Messages { turn, idle } => self.caught_up(turn, idle, &body, talk),
+            Purpose::Query { query, asked } => self.query_answered(query, asked, &body, talk),
             Purpose::Prompt(_) | Purpose::Reply => {}
         }
     }
 
+    pub(super) fn unanswered(&mut self, failed: &HttpFailed, talk: &mut Talk) {
+        if let Some(purpose) = self.link.answered(failed.request) {
+            self.refused(&purpose, &failure::of_silence(what(&purpose), failed), talk);
+        }
+    }
+
     /// The server refused, or did not answer.
-    pub(super) fn refused(&mut self, purpose: &Purpose, failure: &Failure, out: &mut Vec<Action>) {
+    fn refused(&mut self, purpose: &Purpose, failure: &Failure, talk: &mut Talk) {
         match *purpose {
-            Purpose::Greeting => self.unfit(failure, out),
+            Purpose::Greeting => talk.give_up(failure.clone()),
             Purpose::Open { session, .. } | Purpose::Permit { session } => {
                 if let Some(known) = self.sessions.get_mut(&session) {
                     known.failed();
                 }
-                self.fail(session, failure.clone(), out);
+                self.fail(session, failure.clone(), talk);
             }
             Purpose::Prompt(turn) => {
                 if self.turn(turn).is_some_and(|open| !open.begun) {
-                    self.fail(turn.session, failure.clone(), out);
+                    self.fail(turn.session, failure.clone(), talk);
                 }
             }
             Purpose::Steer { turn, message } => {
                 if let Some(open) = self.turn(turn) {
                     open.expected = open.expected.saturating_sub(1);
                 }
-                out.push(steered(message, SteerOutcome::NotNow));
+                talk.steered(message, SteerOutcome::NotNow);
             }
-            Purpose::Query { query, .. } => out.push(queries::failed(query, failure.clone())),
+            Purpose::Query { query, .. } => talk.refuse(query, failure.clone()),
             Purpose::Abort(_) | Purpose::Status(_) | Purpose::Messages { .. } | Purpose::Reply => {
-                out.push(Action::Diagnostic(Diagnostic { level: Level::Warn, text: failure.message.clone() }));
+                talk.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text: failure.message.clone() }));
             }
         }
     }
 
-    fn exists(&mut self, session: u32, native: &str, permitted: bool, body: &Value, out: &mut Vec<Action>) {
+    fn exists(&mut self, session: u32, native: &str, permitted: bool, body: &Value, talk: &mut Talk) {
         let Some(known) = self.sessions.get_mut(&session) else { return };
         let new = !permitted || !known.was_ready();
         known.exists(native.to_owned(), permitted);
         known.retitled(body);
         if new {
             let model = events::model(&body["model"]).map(|(provider, model)| format!("{provider}/{model}"));
-            known.ready(model, out);
+            known.ready(model, talk);
         }
-        self.advance(session, out);
     }
 }
 
 /// What a request is for, in words for people.
-pub(super) fn what(purpose: &Purpose) -> &'static str {
+fn what(purpose: &Purpose) -> &'static str {
     match purpose {
         Purpose::Greeting => "the health of OpenCode's server",
         Purpose::Open { copy: false, .. } => "making a session",

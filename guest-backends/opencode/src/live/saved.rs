@@ -3,17 +3,20 @@
 use aetheel_backend_sdk::json::{self, Value};
 use serde_json::json;
 
-use super::Live;
-use super::server::Server;
+use super::OpenCode;
+use super::server::Stream;
 use super::session::{Model, Session};
 
 /// The form of the state; another one is not taken over.
 const FORM: u32 = 1;
 
-impl Live {
-    pub(super) fn to_save(&self) -> Option<String> {
-        let Server::Up { stream, .. } = self.server else { return None };
-        let proc = self.link.proc.filter(|_| self.is_idle())?;
+impl OpenCode {
+    /// None: something is under way that another instance could not go on with.
+    pub(super) fn to_save(&self, proc: u32) -> Option<String> {
+        let stream = self.stream.as_ref().filter(|stream| stream.open)?.key;
+        if !self.link.is_quiet() || !self.listings.is_empty() || self.sessions.values().any(|session| session.stray) {
+            return None;
+        }
         let sessions: Vec<_> = self.sessions.values().filter_map(Session::to_save).collect();
         let state = json!({
             "form": FORM, "last": self.link.last, "proc": proc, "stream": stream, "sessions": sessions, "defaults": self.defaults.iter().collect::<Vec<_>>(),
@@ -21,16 +24,15 @@ impl Live {
         Some(state.to_string())
     }
 
-    /// Takes a link over.
-    pub(super) fn saved(state: &str) -> Result<Self, String> {
+    /// Takes a link over; returns the server's process, too.
+    pub(super) fn saved(state: &str) -> Result<(Self, u32), String> {
         let state = json::parse(state).map_err(|error| format!("the state is not JSON: {error}"))?;
         if state.count("form") != Some(FORM) {
             return Err("the state has another form; the sessions are resumed instead".to_owned());
         }
         let key = |of: &Value, key: &str| of.count(key).ok_or_else(|| format!("the state has no `{key}`"));
-        let mut live = Self { server: Server::Up { stream: key(&state, "stream")?, heard: true }, ..Self::default() };
+        let mut live = Self { stream: Some(Stream { key: key(&state, "stream")?, open: true, heard: true }), ..Self::default() };
         live.link.last = key(&state, "last")?;
-        live.link.proc = Some(key(&state, "proc")?);
         let text = |of: &Value, key: &str| of.text(key).map(str::to_owned);
         for saved in state.list("sessions") {
             let (Some(cwd), Some(native)) = (text(saved, "cwd"), text(saved, "native")) else {
@@ -49,7 +51,7 @@ impl Live {
                 live.defaults.insert(directory.to_owned(), model);
             }
         }
-        Ok(live)
+        Ok((live, key(&state, "proc")?))
     }
 }
 
@@ -62,4 +64,23 @@ fn allowed(of: &Value) -> Option<(String, Vec<String>)> {
     let [permission, patterns] = of.as_array()? else { return None };
     let patterns = patterns.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     Some((permission.as_str()?.to_owned(), patterns))
+}
+
+#[cfg(test)]
+mod tests {
+    use aetheel_backend_sdk::Backend as _;
+
+    use super::*;
+    use crate::Live;
+
+    #[test]
+    fn what_a_version_before_saved_goes_on_as_it_was() {
+        let state = r#"{"allowed":[["bash",["touch *"]]],"chosen":true,"cwd":"/srv/proj","key":1,"model":["a","b/c"],"native":"ses_1","rules":"[]","title":"T"}"#;
+        let state = format!(r#"{{"defaults":[["/srv/proj",["a","d"]]],"form":1,"last":41,"proc":9,"sessions":[{state}],"stream":11}}"#);
+        let mut live = Live::default();
+        live.load(&state, "0.1.0").expect("the form is the same");
+        let saved = live.save().expect("nothing happened since");
+        assert_eq!(json::parse(&saved).expect("JSON"), json::parse(&state).expect("JSON"));
+        assert!(live.load(&state.replace("\"form\":1", "\"form\":2"), "0.9.0").is_err());
+    }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::{Action, Chunk, Failure, SessionReady, Settings, StartTurn, TurnRef};
+use aetheel_backend_sdk::live::{Step, Talk};
+use aetheel_backend_sdk::wit::{Action, Chunk, Part, SessionReady, Settings, StartTurn, TurnRef};
 use serde_json::json;
 
 use super::events::says_something;
@@ -15,7 +16,7 @@ use crate::{prompt, safety};
 pub(crate) type Model = (String, String);
 
 /// A conversation.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) key: u32,
     pub(crate) cwd: String,
@@ -29,10 +30,12 @@ pub(crate) struct Session {
     rules: Option<String>,
     /// Those of the last turn.
     level: Option<String>,
+    /// The model its newest turn asks for.
+    wanted: Option<String>,
     /// The model that answered last.
     pub(crate) model: Option<Model>,
     /// Whether a model was ever chosen for it: the server keeps the last one.
-    chosen: bool,
+    pub(crate) chosen: bool,
     pub(crate) title: Option<String>,
     /// What a person allowed for the whole session: permission and patterns. The server would allow it to all sessions of
     /// the directory (1.18.33), so it is not told.
@@ -41,11 +44,13 @@ pub(crate) struct Session {
     pub(crate) past: BTreeSet<String>,
     /// An interrupted prompt that never began; stopped when it does.
     pub(crate) stray: bool,
+    /// The turn the server has the prompt of.
     pub(crate) turn: Option<Turn>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
+    #[default]
     Unknown,
     /// Something about it is asked of the server.
     Asked,
@@ -54,23 +59,7 @@ enum Stage {
 
 impl Session {
     pub(crate) fn new(key: u32) -> Self {
-        Self {
-            key,
-            cwd: String::new(),
-            native: None,
-            source: None,
-            stage: Stage::Unknown,
-            reported: false,
-            rules: None,
-            level: None,
-            model: None,
-            chosen: false,
-            title: None,
-            allowed: BTreeSet::new(),
-            past: BTreeSet::new(),
-            stray: false,
-            turn: None,
-        }
+        Self { key, ..Self::default() }
     }
 
     /// A session that was taken over.
@@ -87,39 +76,29 @@ impl Session {
         }))
     }
 
-    /// Opens a turn. Where it is of another native session than before, that one is turned to.
-    pub(crate) fn begin(&mut self, start: StartTurn) {
-        let StartTurn { native_id, fork, ref cwd, .. } = start.clone();
-        cwd.clone_into(&mut self.cwd);
-        if fork && native_id.is_some() && native_id != self.native {
-            if native_id != self.source {
-                *self = Self { cwd: cwd.clone(), source: native_id, ..Self::new(self.key) };
+    /// A turn is wanted. Where it is of another native session than before, that one is turned to.
+    pub(crate) fn begin(&mut self, start: &StartTurn) {
+        let StartTurn { native_id, cwd, settings, .. } = start;
+        if native_id.is_some() && *native_id != self.native {
+            if !start.fork {
+                *self = Self { native: native_id.clone(), ..Self::new(self.key) };
+            } else if *native_id != self.source {
+                *self = Self { source: native_id.clone(), ..Self::new(self.key) };
             }
-        } else if native_id.is_some() && native_id != self.native {
-            *self = Self { cwd: cwd.clone(), native: native_id, ..Self::new(self.key) };
         }
-        let level = safety::of_session(&start.settings);
+        self.cwd.clone_from(cwd);
+        self.wanted.clone_from(&settings.model);
+        let level = safety::of_session(settings);
         // What was allowed for good was so at another level.
         if self.level.replace(level) != self.level {
             self.allowed.clear();
         }
-        self.turn = Some(Turn::new(start));
     }
 
-    /// The turn that is open, by its name.
-    pub(crate) fn turn_ref(&self) -> Option<TurnRef> {
-        self.turn.as_ref().map(|turn| turn.name)
-    }
-
-    /// Does the next thing towards the prompt of a turn that waits: makes, copies or takes up the session, sets its
-    /// permissions, sends the prompt.
-    ///
-    /// # Errors
-    /// The prompt cannot be sent.
-    pub(crate) fn advance(&mut self, default: Option<&Model>, link: &mut Link, out: &mut Vec<Action>) -> Result<(), Failure> {
-        let Some(start) = self.turn.as_ref().and_then(|turn| turn.waiting.as_ref()) else { return Ok(()) };
+    /// Does the next thing towards the prompt of a turn: makes, copies or takes up the session, sets its permissions, sends the prompt.
+    pub(crate) fn advance(&mut self, start: &StartTurn, default: Option<&Model>, link: &mut Link, talk: &mut Talk) -> Step {
         if self.stage == Stage::Asked {
-            return Ok(());
+            return Step::Wait;
         }
         let rules = safety::of_session(&start.settings);
         let directory = Some(self.cwd.as_str());
@@ -127,21 +106,24 @@ impl Session {
         let session = self.key;
         match (&self.native, &self.source) {
             (None, None) => {
-                link.http(("POST", "/session"), directory, permission(), Purpose::Open { session, copy: false }, out);
+                link.http(("POST", "/session"), directory, permission(), Purpose::Open { session, copy: false }, talk);
                 self.rules = Some(rules);
             }
             (None, Some(source)) => {
                 let path = format!("/session/{source}/fork");
-                link.http(("POST", &path), directory, text("{}"), Purpose::Open { session, copy: true }, out);
+                link.http(("POST", &path), directory, text("{}"), Purpose::Open { session, copy: true }, talk);
             }
             (Some(native), _) if self.stage == Stage::Unknown || self.rules.as_ref() != Some(&rules) => {
-                link.http(("PATCH", &format!("/session/{native}")), directory, permission(), Purpose::Permit { session }, out);
+                link.http(("PATCH", &format!("/session/{native}")), directory, permission(), Purpose::Permit { session }, talk);
                 self.rules = Some(rules);
             }
-            (Some(_), _) => return self.prompt(default, link, out),
+            (Some(native), _) => {
+                let path = format!("/session/{native}/prompt_async");
+                return self.prompt(start, &path, default, link, talk);
+            }
         }
         self.stage = Stage::Asked;
-        Ok(())
+        Step::Wait
     }
 
     /// The server answered about the session: it exists, or its permissions are set.
@@ -158,11 +140,6 @@ impl Session {
     /// Whether the server was asked about it before, with success.
     pub(crate) fn was_ready(&self) -> bool {
         self.reported
-    }
-
-    /// Whether a model was ever chosen for it.
-    pub(crate) fn was_chosen(&self) -> bool {
-        self.chosen || self.turn.as_ref().is_some_and(|turn| turn.model.is_some())
     }
 
     /// Takes a new title from what the server says of the session. Returns whether there was one.
@@ -191,31 +168,30 @@ impl Session {
     }
 
     /// Tells the host what resumes the session.
-    pub(crate) fn ready(&mut self, model: Option<String>, out: &mut Vec<Action>) {
+    pub(crate) fn ready(&mut self, model: Option<String>, talk: &mut Talk) {
         let Some(native_id) = self.native.clone() else { return };
         self.reported = true;
-        let asked = self.turn.as_ref().and_then(|turn| turn.settings.model.clone());
-        let title = self.title.clone();
-        out.push(Action::SessionReady(SessionReady { session: self.key, native_id, model: asked.or(model), title }));
+        let (model, title) = (self.wanted.clone().or(model), self.title.clone());
+        talk.action(Action::SessionReady(SessionReady { session: self.key, native_id, model, title }));
     }
 
-    fn prompt(&mut self, default: Option<&Model>, link: &mut Link, out: &mut Vec<Action>) -> Result<(), Failure> {
-        let (Some(turn), Some(native)) = (&mut self.turn, &self.native) else { return Ok(()) };
-        let Some(start) = turn.waiting.take() else { return Ok(()) };
-        let model = start.settings.model.as_deref().map(prompt::model).transpose()?;
+    fn prompt(&mut self, start: &StartTurn, path: &str, default: Option<&Model>, link: &mut Link, talk: &mut Talk) -> Step {
+        let settings = &start.settings;
+        // Names that are none were refused before.
+        let model = settings.model.as_deref().and_then(|name| prompt::model(name).ok());
         // The server keeps the model of the last prompt, so one that was chosen once has to be taken back.
         let model = model.or_else(|| default.filter(|_| self.chosen).cloned());
-        self.chosen |= start.settings.model.is_some();
-        turn.model.clone_from(&model);
-        let path = format!("/session/{native}/prompt_async");
-        let body = body(&start.parts, &start.settings, model.as_ref());
-        link.http(("POST", &path), Some(&self.cwd), body, Purpose::Prompt(turn.name), out);
-        Ok(())
+        self.chosen |= settings.model.is_some();
+        let body = body(&start.parts, settings, model.as_ref());
+        let turn = TurnRef { session: start.session, turn: start.turn };
+        link.http(("POST", path), Some(&self.cwd), body, Purpose::Prompt(turn), talk);
+        self.turn = Some(Turn::new(turn, settings.clone(), model));
+        Step::Prompted
     }
 }
 
 /// Returns the body of a prompt.
-pub(crate) fn body(parts: &[aetheel_backend_sdk::wit::Part], settings: &Settings, model: Option<&Model>) -> Vec<Chunk> {
+pub(crate) fn body(parts: &[Part], settings: &Settings, model: Option<&Model>) -> Vec<Chunk> {
     let mut body = text("{");
     prompt::message(parts, &mut body);
     let mut rest = format!(",\"agent\":{}", json!(prompt::agent(settings.mode)));

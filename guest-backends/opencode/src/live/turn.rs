@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::{Action, Failure, Outcome, Settings, StartTurn, TurnDone, TurnRef};
+use aetheel_backend_sdk::wit::{Action, Failure, Outcome, Settings, TurnRef};
+use aetheel_backend_sdk::{Emit, TurnResult};
 
 use super::session::Model;
 use crate::failure::{self, ABORTED};
@@ -16,17 +16,15 @@ use crate::parts::Parts;
 /// How often a turn that goes on after it was interrupted is interrupted again.
 const ABORTS: u32 = 3;
 
-/// An open turn.
+/// A turn the server has the prompt of.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) name: TurnRef,
     pub(crate) settings: Settings,
-    /// What it began with, until the prompt is sent.
-    pub(crate) waiting: Option<StartTurn>,
     /// The session is busy with it.
     pub(crate) begun: bool,
     pub(crate) interrupt: Option<Interrupt>,
-    /// The model that was asked for.
+    /// The model it was prompted with.
     pub(crate) model: Option<Model>,
     pub(crate) parts: Parts,
     /// Its messages, and who said them.
@@ -77,14 +75,13 @@ pub(crate) enum Next {
 }
 
 impl Turn {
-    pub(crate) fn new(start: StartTurn) -> Self {
+    pub(crate) fn new(name: TurnRef, settings: Settings, model: Option<Model>) -> Self {
         Self {
-            name: TurnRef { session: start.session, turn: start.turn },
-            settings: start.settings.clone(),
-            waiting: Some(start),
+            name,
+            settings,
             begun: false,
             interrupt: None,
-            model: None,
+            model,
             parts: Parts::default(),
             messages: BTreeMap::new(),
             asked: Vec::new(),
@@ -152,9 +149,6 @@ impl Turn {
 
     /// The session is busy.
     pub(crate) fn busy(&mut self) -> Next {
-        if self.waiting.is_some() {
-            return Next::Nothing;
-        }
         if !self.begun {
             self.begun = true;
             // Of a copied session, the messages that were copied were told before.
@@ -171,7 +165,7 @@ impl Turn {
 
     /// The session is idle.
     pub(crate) fn idle(&mut self) -> Next {
-        if self.waiting.is_some() || !self.begun {
+        if !self.begun {
             return Next::Nothing;
         }
         if let Some(interrupt) = &mut self.interrupt {
@@ -188,9 +182,6 @@ impl Turn {
 
     /// The session has an error.
     pub(crate) fn error(&mut self, error: &Value) -> Next {
-        if self.waiting.is_some() {
-            return Next::Nothing;
-        }
         if error.text("name") == Some(ABORTED) {
             self.aborted |= self.begun;
             return Next::Nothing;
@@ -215,21 +206,25 @@ impl Turn {
 
     /// Whether messages can be steered into it.
     pub(crate) fn can_be_steered(&self) -> bool {
-        self.waiting.is_none() && self.interrupt.is_none() && self.error.is_none()
+        self.interrupt.is_none() && self.error.is_none()
     }
 
-    /// Ends it. Its messages belong to the past from now on.
-    pub(crate) fn end(self, past: &mut BTreeSet<String>, out: &mut Vec<Action>) {
-        let outcome = match self.error.or(self.newest.and_then(|(_, failure)| failure)) {
+    /// How it went, now that it is over.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let failure = self.error.as_ref().or(self.newest.as_ref().and_then(|(_, failure)| failure.as_ref()));
+        match failure {
             _ if self.interrupt.is_some() => Outcome::Interrupted,
-            Some(failure) => Outcome::Failed(failure),
+            Some(failure) => Outcome::Failed(failure.clone()),
             None if self.aborted || self.stopped => Outcome::Interrupted,
             None => Outcome::Completed,
-        };
+        }
+    }
+
+    /// What it came to. Its messages belong to the past from now on.
+    pub(crate) fn end(self, outcome: Outcome, past: &mut BTreeSet<String>) -> TurnResult {
         let text = if outcome == Outcome::Completed { self.parts.answer() } else { None };
         *past = self.messages.into_keys().collect();
-        let TurnRef { session, turn } = self.name;
-        out.push(Action::TurnDone(TurnDone { session, turn, outcome, text, usage: self.parts.usage() }));
+        TurnResult { outcome, text, usage: self.parts.usage() }
     }
 
     /// The first message of the user in it, where known.

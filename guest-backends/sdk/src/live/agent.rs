@@ -12,13 +12,17 @@ use crate::{Backend, live::Asks};
 pub trait Agent: Default + 'static {
     /// What people call the agent, for messages about its end.
     const NAME: &'static str = "the agent";
-    /// Milliseconds the agent may take to leave once its stdin is closed. Then it is stopped.
+    /// Milliseconds the agent may take to leave once its stdin is closed. Then it is stopped. 0: it is stopped at once, as a server that
+    /// does not listen to its stdin.
     const LEAVE_MS: u32 = 2000;
     /// Milliseconds between SIGTERM and SIGKILL.
     const GRACE_MS: u32 = 2000;
     /// Whether the next process starts, for a turn that waits, while the last one still leaves: for agents that are slow at it, or never do. By
     /// default it is waited for.
     const OVERLAPS: bool = false;
+    /// Whether the process is nobody's in particular, so that the host gives it the least any session may have. Otherwise it is that of the
+    /// session and the turn it is started for.
+    const SHARED: bool = false;
 
     /// Returns the descriptor, see [`Backend::describe`].
     fn describe() -> String;
@@ -98,7 +102,7 @@ pub trait Agent: Default + 'static {
     /// A timer of its own ran out ([`Talk::set_timer`]).
     fn timer(&mut self, timer: u32, talk: &mut Talk) {}
 
-    /// Takes everything else in: HTTP, streams, processes beside the agent's.
+    /// Takes everything else in: HTTP, streams, processes beside the agent's (from [`BESIDE`] up).
     fn other(&mut self, input: Input, talk: &mut Talk) {}
 
     /// Returns the state of an idle link, whose agent is process `proc`; by default a link cannot move.
@@ -114,6 +118,9 @@ pub trait Agent: Default + 'static {
         Err(format!("this backend takes over no state, not even from version {saved_by}"))
     }
 }
+
+/// Keys of processes beside the agent's begin here. Those below are for the agent's own, which are counted from 1.
+pub const BESIDE: u32 = 0x8000_0000;
 
 /// How far a turn is on its way to the agent.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 //! ([`Agent::prompt`]), what a line means ([`Agent::line`]) and, where it is not a signal, how a turn is stopped ([`Agent::interrupt`]). Owned
 //! here: the process with its start, its end and its restart; which turns are open, which still wait for their prompt, and that each ends
 //! exactly once; questions of the host that wait for an agent to ask; leaving, and what happens when the agent does not. [`Asks`] keeps what
-//! people are asked, [`rpc`](crate::rpc) what the agent is.
+//! people are asked, [`rpc`](crate::rpc) what the agent is. One that is a server, spoken to over HTTP, is heard in [`Agent::other`].
 //!
 //! [`Agent::prompt`] is the heart: it is called whenever something happened while a turn waits and the agent is ready, and does the next
 //! thing that the turn needs: open the session, put a setting, hand the prompt over. It answers how far that is ([`Step`]).
@@ -49,7 +49,7 @@ mod agent;
 mod asks;
 mod talk;
 
-pub use agent::{Agent, Step, spawn};
+pub use agent::{Agent, BESIDE, Step, spawn};
 pub use asks::Asks;
 pub use talk::Talk;
 
@@ -148,7 +148,7 @@ impl<A: Agent> Live<A> {
 
     /// Does what waits for the agent, as far as that can be done now.
     fn advance(&mut self, out: &mut Vec<Action>) {
-        if let Some(why) = self.link.useless.take() {
+        if let Some(why) = self.link.useless.take().filter(|_| !matches!(self.link.phase, Phase::None | Phase::Leaving)) {
             self.link.phase = Phase::None;
             self.fail_all(&why, out);
             out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
@@ -195,7 +195,7 @@ impl<A: Agent> Live<A> {
         let Link { turns, queries, .. } = &mut self.link;
         let mut first = turns.values_mut().find(|open| open.start.is_some());
         let name = first.as_ref().map(|open| open.name);
-        let session = name.map(|name| name.session).or(queries.iter().find_map(|query| query.session));
+        let session = name.map(|name| name.session).or(queries.iter().find_map(|query| query.session)).filter(|_| !A::SHARED);
         let start = first.as_mut().and_then(|open| open.start.take());
         let plan = self.agent.launch(start.as_deref(), &mut Talk::new(&mut self.link, out));
         if let Some(open) = name.and_then(|name| self.link.turns.get_mut(&name.session)) {
@@ -205,7 +205,8 @@ impl<A: Agent> Live<A> {
             Ok(spawn) => {
                 self.link.proc += 1;
                 self.link.phase = Phase::Asked;
-                out.push(Action::Spawn(Spawn { proc: self.link.proc, session, turn: name.map(|name| name.turn), ..spawn }));
+                let turn = name.map(|name| name.turn).filter(|_| !A::SHARED);
+                out.push(Action::Spawn(Spawn { proc: self.link.proc, session, turn, ..spawn }));
             }
             Err(why) => self.fail_all(&why, out),
         }
@@ -214,15 +215,17 @@ impl<A: Agent> Live<A> {
     /// Asks the agent to go; it is stopped when it does not.
     fn leave(&mut self, out: &mut Vec<Action>) {
         match self.link.phase {
-            Phase::Up | Phase::Ready => {
+            Phase::Up | Phase::Ready if A::LEAVE_MS > 0 => {
                 let mut talk = Talk::new(&mut self.link, out);
                 self.agent.leave(&mut talk);
                 talk.action(Action::CloseStdin(talk.proc()));
                 let timer = talk.set_timer(A::LEAVE_MS);
                 self.link.leaving = Some(timer);
             }
-            // There is no stdin to close yet.
-            Phase::Asked => out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS })),
+            // There is no stdin to close yet, or none that is listened to.
+            Phase::Asked | Phase::Up | Phase::Ready => {
+                out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
+            }
             Phase::None | Phase::Leaving => return,
         }
         self.link.phase = Phase::Leaving;
@@ -270,8 +273,13 @@ impl<A: Agent> Live<A> {
     fn fail_all(&mut self, why: &Failure, out: &mut Vec<Action>) {
         self.agent.forget(why, &mut Talk::new(&mut self.link, out));
         self.refuse_queries(why, out);
-        for (name, ..) in self.link.open_turns() {
-            self.finish(name, Outcome::Failed(why.clone()), out);
+        for (name, prompted, interrupted) in self.link.open_turns() {
+            let outcome = match why.clone() {
+                _ if interrupted => Outcome::Interrupted,
+                why if prompted => Outcome::Lost(why),
+                why => Outcome::Failed(why),
+            };
+            self.finish(name, outcome, out);
         }
     }
 

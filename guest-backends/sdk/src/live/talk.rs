@@ -259,7 +259,7 @@ impl<'a> Talk<'a> {
         self.link.leave = true;
     }
 
-    /// The agent cannot be used: everything that waits fails, and it is stopped.
+    /// The agent cannot be used: what it works on is lost, everything that waits fails, and it is stopped. One that leaves is left to it.
     pub fn give_up(&mut self, why: Failure) {
         self.link.useless = Some(why);
     }

@@ -287,3 +287,68 @@ fn questions_that_wait_are_told_why_a_turn_would_fail() {
     let end = Exited { proc: 1, how: Exit::Code(41), stderr_tail: "sign in first".to_owned() };
     assert_eq!(tell(&mut slow, Input::Exited(end)), ["answer 7: sign in first"]);
 }
+
+#[test]
+fn giving_up_loses_what_runs_and_leaves_alone_who_leaves() {
+    let lost = |play: &mut Play| {
+        let mut out = Vec::new();
+        let line = Line { proc: 1, pipe: Pipe::Stdout, text: "useless".to_owned(), truncated: false };
+        play.0.handle(TimedInput { at_ms: 0.0, input: Input::Line(line) }, &mut out).expect("no toy gives up");
+        matches!(&out[0], Action::TurnDone(done) if matches!(done.outcome, Outcome::Lost(_)))
+    };
+    assert!(lost(&mut Play::running()));
+    let mut play = Play::running();
+    play.line(1, ".");
+    play.tell(Input::Command(Command::Shutdown));
+    play.start(2, "wait");
+    assert!(play.line(1, "useless").is_empty());
+    assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"]);
+}
+
+/// Serves everybody over HTTP, and asks another process what it has.
+#[derive(Default)]
+struct Inn;
+
+impl Agent for Inn {
+    const LEAVE_MS: u32 = 0;
+    const SHARED: bool = true;
+    fn describe() -> String {
+        "{}".to_owned()
+    }
+    fn launch(&mut self, _: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+        Ok(Spawn { listens: true, keep_open: false, ..spawn("inn", []) })
+    }
+    fn prompt(&mut self, _: &StartTurn, _: &mut Talk) -> Step {
+        Step::Prompted
+    }
+    fn line(&mut self, line: Line, _: &mut Talk) {
+        assert_eq!(line.proc, 1, "those of others are told apart");
+    }
+    fn query(&mut self, _: Query, talk: &mut Talk) {
+        talk.action(Action::Spawn(Spawn { proc: BESIDE, ..spawn("cellar", []) }));
+    }
+    fn other(&mut self, input: Input, talk: &mut Talk) {
+        if let Input::Exited(exited) = input {
+            assert_eq!(exited.proc, BESIDE);
+            talk.answer(7, crate::wit::QueryResult::Health("full".to_owned()));
+        }
+    }
+}
+
+#[test]
+fn a_server_is_of_no_session_stopped_at_once_and_has_processes_beside_it() {
+    let mut inn = Live::<Inn>::default();
+    let mut tell = |input| {
+        let mut out = Vec::new();
+        inn.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
+        out.iter().map(words).collect::<Vec<_>>()
+    };
+    let exited = |proc| Input::Exited(Exited { proc, how: Exit::Code(0), stderr_tail: String::new() });
+    assert_eq!(tell(Input::Command(Command::StartTurn(StartTurn { turn: 1, one_shot: false, ..start("go") }))), ["spawn 1 for None"]);
+    tell(Input::Spawned(Spawned { proc: 1, agent_version: None }));
+    assert_eq!(tell(query(QueryKind::Models)), [format!("spawn {BESIDE} for None")]);
+    tell(Input::Line(Line { proc: BESIDE, pipe: Pipe::Stdout, text: "wine".to_owned(), truncated: false }));
+    assert_eq!(tell(exited(BESIDE)), ["answer 7: full"]);
+    assert_eq!(tell(Input::Command(Command::Shutdown)), ["stop 1 Terminate"]);
+    assert_eq!(tell(exited(1)), ["done 1: the agent ended (exit code 0)"]);
+}
