@@ -1,13 +1,12 @@
 //! What Claude Code wants to know from people (`can_use_tool`), and how their decisions are told to it.
 
-use std::collections::BTreeMap;
-
-use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{Ask, AskKind, Decision, Question, Settings, TurnRef};
+use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Question, TurnRef};
 use serde_json::json;
 
+use super::Conversation;
 use crate::tool;
 
 const TITLE: usize = 160;
@@ -19,23 +18,16 @@ const DISMISSED: &str = "Nobody answered the request for permission. Go on witho
 const TOO_LARGE: &str = "Nobody could be asked for permission: the request is too large. Do it in smaller steps.";
 const UNANSWERED: &str = "Nobody answered the questions. Go on without the answers.";
 
-/// Open asks, and what was allowed for the session.
-#[derive(Debug, Default)]
-pub(super) struct Asks {
-    last: u32,
-    open: BTreeMap<u32, Open>,
-    /// Sets of permissions allowed for the session: a process that was started anew has forgotten them.
-    granted: Grants<String>,
-}
-
+/// A request that waits for people.
 #[derive(Debug)]
-struct Open {
+pub(super) struct Open {
     request: String,
     tool_use: String,
     input: String,
     /// Texts of the questions, by their place. None: it is about a permission.
     questions: Option<Vec<String>>,
-    always: Option<Always>,
+    /// The permissions that "always" gives.
+    always: Option<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -44,59 +36,38 @@ struct Always {
     permissions: String,
 }
 
-/// What becomes of a request.
-pub(super) enum Wanted {
-    /// People are asked.
-    Ask(Box<Ask>),
-    /// It needs no question: this is the answer.
-    Answer(String),
-    /// It is known already.
-    Nothing,
-}
-
-/// What to tell the agent.
-#[derive(Debug)]
-pub(super) struct Told {
-    /// The line for it.
-    pub(super) line: String,
-    /// The tool use that was refused.
-    pub(super) refused: Option<String>,
-}
-
-impl Asks {
-    /// Another conversation begins.
-    pub(super) fn forget(&mut self) {
-        self.granted.clear();
-    }
-
-    /// A turn with these settings begins. Returns whether something that was allowed no longer is: the process, which has
-    /// been told of it, knows no way of forgetting.
-    pub(super) fn begin(&mut self, settings: &Settings) -> bool {
-        self.granted.begin(settings)
-    }
-
-    /// The turn is over: the host took back what is open.
-    pub(super) fn close(&mut self) {
-        self.open.clear();
-    }
-
-    /// Takes a `can_use_tool` request in. `plans`: "always" is not offered, as it would end the planning.
-    pub(super) fn want(&mut self, line: &Value, turn: TurnRef, plans: bool) -> Wanted {
-        let request = line["request_id"].to_string();
-        if self.open.values().any(|open| open.request == request) {
-            return Wanted::Nothing;
+impl Conversation {
+    /// The agent asks.
+    pub(super) fn asked(&mut self, message: &Value, text: &str, talk: &mut Talk) {
+        let request = message["request_id"].to_string();
+        match (message["request"].text("subtype"), talk.turn()) {
+            (Some("can_use_tool"), Some(turn)) => self.wanted(request, &message["request"], turn, talk),
+            (Some("can_use_tool"), None) => talk.say(&deny(&request, DISMISSED, false)),
+            (subtype, _) => {
+                if self.turn.is_some() {
+                    talk.unrecognised(format!("control request {:?}", subtype.unwrap_or_default()), Some("request.subtype"), text);
+                }
+                talk.say(&respond("error", &request, r#""error":"not supported""#));
+            }
         }
-        let asked = &line["request"];
+    }
+
+    /// It wants to use a tool.
+    fn wanted(&mut self, request: String, asked: &Value, turn: TurnRef, talk: &mut Talk) {
+        if self.asks.any(|open| open.request == request) {
+            return;
+        }
         let (name, input) = (asked.text("tool_name").unwrap_or_default(), &asked["input"]);
         let verbatim = if input.is_null() { "{}".to_owned() } else { input.to_string() };
         let tool_use = asked.text("tool_use_id").unwrap_or_default();
-        let always = if plans { None } else { always(asked.list("permission_suggestions")) };
+        // It would end the planning.
+        let always = if self.process.plans() { None } else { always(asked.list("permission_suggestions")) };
         if let Some(always) = always.as_ref().filter(|always| self.granted.holds(&always.permissions)) {
-            return Wanted::Answer(allow(&request, &verbatim, Some(&always.permissions)));
+            return talk.say(&allow(&request, &verbatim, Some(&always.permissions)));
         }
-        self.last += 1;
         let questions = if name == "AskUserQuestion" { questions(input) } else { Vec::new() };
         let mut open = Open { request, tool_use: tool_use.to_owned(), input: verbatim, questions: None, always: None };
+        let mut label = None;
         let (title, kind) = if !questions.is_empty() {
             open.questions =
                 Some(input.list("questions").iter().filter_map(|question| question.text("question")).map(str::to_owned).collect());
@@ -105,7 +76,7 @@ impl Asks {
             let plan = input.text("plan").unwrap_or("Claude Code wrote no plan down.");
             ("Claude Code wants to carry out its plan".to_owned(), AskKind::PlanApproval(plan.to_owned()))
         } else {
-            open.always = always;
+            (label, open.always) = always.map(|always| (always.label, always.permissions)).unzip();
             let start = tool::start(tool_use, name, None, input);
             // What it is about rather than what the model calls it.
             let title = match &start.target {
@@ -114,28 +85,38 @@ impl Asks {
             };
             (title, AskKind::Permission(start))
         };
-        let always_label = open.always.as_ref().map(|always| always.label.clone());
-        self.open.insert(self.last, open);
-        Wanted::Ask(Box::new(Ask { ask: self.last, session: turn.session, turn: turn.turn, title, kind, always_label }))
+        self.asks.ask(turn, title, kind, label, open, talk.out());
     }
 
-    /// Takes a decision in. None: the ask is not open any more.
-    pub(super) fn decide(&mut self, ask: u32, decision: Decision) -> Option<Told> {
-        let open = self.open.remove(&ask)?;
-        let deny = |message: &str, stop: bool| Told { line: deny(&open.request, message, stop), refused: Some(open.tool_use.clone()) };
-        let allow = |input: &str, always: Option<&Always>| Told {
-            line: allow(&open.request, input, always.map(|always| always.permissions.as_str())),
-            refused: None,
-        };
-        Some(match (decision, &open.questions) {
-            (Decision::AllowOnce, None) => allow(&open.input, None),
-            (Decision::AllowAlways, None) => {
-                if let Some(always) = &open.always {
-                    self.granted.give(always.permissions.clone());
-                }
-                allow(&open.input, open.always.as_ref())
-            }
-            (Decision::Answers(answers), Some(questions)) => match answered(&open.input, questions, &answers) {
+    /// People decided.
+    pub(super) fn decided(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
+        let Some(open) = self.asks.take(ask) else { return };
+        if let (Decision::AllowAlways, Some(always)) = (&decision, &open.always) {
+            self.granted.give(always.clone());
+        }
+        let (line, refused) = open.reply(decision);
+        if refused {
+            self.claude.refuse(&open.tool_use);
+        }
+        talk.say(&line);
+    }
+
+    /// The agent does not want to know any more.
+    pub(super) fn withdrawn(&mut self, message: &Value, talk: &mut Talk) {
+        let request = message["request_id"].to_string();
+        self.asks.withdraw(|open| open.request == request, talk.out());
+    }
+}
+
+impl Open {
+    /// Returns what the agent is told of a decision, and whether that is a refusal.
+    fn reply(&self, decision: Decision) -> (String, bool) {
+        let deny = |message: &str, stop: bool| (deny(&self.request, message, stop), true);
+        let allow = |input: &str, always: Option<&str>| (allow(&self.request, input, always), false);
+        match (decision, &self.questions) {
+            (Decision::AllowOnce, None) => allow(&self.input, None),
+            (Decision::AllowAlways, None) => allow(&self.input, self.always.as_deref()),
+            (Decision::Answers(answers), Some(questions)) => match answered(&self.input, questions, &answers) {
                 Some(input) => allow(&input, None),
                 None => deny(UNANSWERED, false),
             },
@@ -144,21 +125,8 @@ impl Asks {
             (Decision::DenyAndStop, _) => deny(DENIED, true),
             (_, Some(_)) => deny(UNANSWERED, false),
             (_, None) => deny(DISMISSED, false),
-        })
+        }
     }
-
-    /// The agent does not want to know any more. Returns the ask to withdraw.
-    pub(super) fn withdraw(&mut self, line: &Value) -> Option<u32> {
-        let request = line["request_id"].to_string();
-        let ask = self.open.iter().find(|(_, open)| open.request == request).map(|(ask, _)| *ask)?;
-        self.open.remove(&ask);
-        Some(ask)
-    }
-}
-
-/// Returns the refusal of a request nobody can be asked about.
-pub(super) fn nobody(line: &Value) -> String {
-    deny(&line["request_id"].to_string(), DISMISSED, false)
 }
 
 /// Returns the refusal of a request whose line was cut off, as far as it still says which.
@@ -167,15 +135,9 @@ pub(super) fn unreadable(line: &str) -> Option<String> {
     Some(deny(&json!(id).to_string(), TOO_LARGE, false))
 }
 
-/// Returns the answer to a request of an unknown kind.
-pub(super) fn unsupported(line: &Value) -> String {
-    let request = &line["request_id"];
-    format!(r#"{{"type":"control_response","response":{{"subtype":"error","request_id":{request},"error":"not supported"}}}}"#) + "\n"
-}
-
 fn allow(request: &str, input: &str, permissions: Option<&str>) -> String {
     let permissions = permissions.map(|permissions| format!(r#","updatedPermissions":{permissions}"#)).unwrap_or_default();
-    respond(request, &format!(r#"{{"behavior":"allow","updatedInput":{input}{permissions}}}"#))
+    respond("success", request, &format!(r#""response":{{"behavior":"allow","updatedInput":{input}{permissions}}}"#))
 }
 
 fn deny(request: &str, message: &str, stop: bool) -> String {
@@ -183,11 +145,12 @@ fn deny(request: &str, message: &str, stop: bool) -> String {
     if stop {
         response["interrupt"] = json!(true);
     }
-    respond(request, &response.to_string())
+    respond("success", request, &format!(r#""response":{response}"#))
 }
 
-fn respond(request: &str, response: &str) -> String {
-    format!(r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{request},"response":{response}}}}}"#) + "\n"
+/// Returns the answer to a request; `more` are fields as JSON.
+fn respond(subtype: &str, request: &str, more: &str) -> String {
+    format!(r#"{{"type":"control_response","response":{{"subtype":"{subtype}","request_id":{request},{more}}}}}"#)
 }
 
 /// What "always" is, of what Claude Code suggests. Rules alone keep it from asking again; where there are none it is

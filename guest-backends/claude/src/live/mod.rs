@@ -1,230 +1,183 @@
 //! A conversation with a Claude Code that lives on: stream-json in and out, with the control protocol.
 //!
-//! Owns the life of the process and of the turns ([`turn`]), what people are asked ([`asks`]) and what is in force in the
-//! process ([`agent`]); what the output means is read by [`crate::stream`], as in one-shot runs. A turn ends when Claude
-//! Code says that it is idle: one turn can have several results, and several messages one. Only what a flag alone can
-//! say (system prompt, tools, limit of turns) makes it start the process anew, between turns and with `--resume`; and a
-//! turn that may do less than the one in which something was allowed "always": a process does not forget that, so
-//! neither it nor this guest answers with it at a lower safety level or in plan mode.
-//! Pinned by `tests/live` (`turns.rs`, `asks.rs`, `settings.rs` and, disturbed, `weather.rs`).
+//! Owns what a turn waits for and what it comes to ([`turn`]), what people are asked ([`asks`]) and what is in force in the process
+//! ([`process`]); the process itself is the SDK's, and what the output means is read by [`crate::stream`], as in one-shot runs. A turn ends
+//! when Claude Code says that it is idle: one turn can have several results, and several messages one. Only what a flag alone can say (system
+//! prompt, tools, limit of turns) makes it start the process anew, between turns and with `--resume`; and a turn that may do less than the
+//! one in which something was allowed "always": a process does not forget that, so neither it nor this guest answers with it at a lower
+//! safety level or in plan mode. Pinned by `tests/live` (`turns.rs`, `asks.rs`, `settings.rs` and, disturbed, `weather.rs`).
 
-mod agent;
 mod asks;
 mod lines;
-mod queries;
+mod process;
 mod turn;
 
-use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS, LINGER_MS};
-use aetheel_backend_sdk::rpc::write;
+use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
+use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS};
 use aetheel_backend_sdk::wit::{
-    Action, Command, Delivery, Exited, Failure, FailureKind, Input, Outcome, Pipe, Query, SetTimer, Signal, SpawnFailed, StartTurn, Steer,
-    SteerOutcome, Steered, Stop, TimedInput, TurnRef, Write,
+    Action, Answer, Delivery, Exited, Failure, FailureKind, Line, Outcome, Pipe, Query, QueryKind, QueryResult, Spawn, StartTurn, Steer,
+    SteerOutcome, TurnRef, Write,
 };
-use aetheel_backend_sdk::{Backend, without_result};
+use aetheel_backend_sdk::{Grants, TurnResult, failure, without_result};
 
-use self::agent::{Agent, Need, Phase};
-use self::asks::Asks;
+use self::asks::Open;
+use self::process::Process;
 use self::turn::Turn;
 use crate::stream::Claude;
 use crate::{plan, prompt};
 
+/// The backend with one process for a conversation.
+pub type Live = live::Live<Conversation>;
+
 /// A conversation.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct Conversation {
     session: Option<u32>,
     /// Claude Code's id of it.
     native: Option<String>,
     claude: Claude,
-    agent: Option<Agent>,
+    process: Process,
+    /// The open turn, with its prompt or on the way to it.
     turn: Option<Turn>,
-    /// Waits for the end of a turn the agent began.
-    next: Option<Turn>,
-    asks: Asks,
-    /// Queries that wait for an agent.
-    queries: Vec<Query>,
-    procs: u32,
-    own_turns: u32,
-    timers: u32,
-    timer: Option<(u32, Timer)>,
+    asks: Asks<Open>,
+    /// Sets of permissions allowed for the session: a process that was started anew has forgotten them.
+    granted: Grants<String>,
+    /// Runs out when there is a result, and the agent is not one that says when it is idle.
+    linger: Option<u32>,
 }
 
-/// What a timer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timer {
-    /// There is a result, and the agent is not one that says when it is idle.
-    Linger,
-    /// The agent was asked to leave.
-    Leave,
-}
+impl Agent for Conversation {
+    const NAME: &'static str = "Claude Code";
+    const GRACE_MS: u32 = INTERRUPT_GRACE_MS;
 
-impl Backend for Live {
     fn describe() -> String {
         Claude::describe()
     }
 
-    fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String> {
-        let ours = |proc: u32| self.agent.as_ref().is_some_and(|agent| agent.proc == proc);
-        match input.input {
-            Input::Command(command) => self.command(command, out),
-            Input::Spawned(spawned) if ours(spawned.proc) => {
-                if let Some(agent) = &mut self.agent {
-                    agent.version = spawned.agent_version;
-                }
-            }
-            Input::SpawnFailed(failed) if ours(failed.proc) => self.spawn_failed(failed, out),
-            Input::Line(line) if ours(line.proc) && line.pipe == Pipe::Stdout => self.line(&line, out),
-            Input::Exited(exited) if ours(exited.proc) => self.exited(&exited, out),
-            Input::Timer(timer) => self.timer(timer, out),
-            _ => {}
+    fn accept(&mut self, start: &StartTurn, _: &mut Talk) -> Result<(), Failure> {
+        if self.turn.is_some() {
+            return Err(failure(FailureKind::Unsupported, "a conversation with Claude Code has one turn at a time"));
         }
-        self.advance(out);
+        plan::checked(&start.parts)?;
+        let elsewhere = self.native.is_some() && start.native_id.is_some() && self.native != start.native_id;
+        if self.session.is_some() && (self.session != Some(start.session) || elsewhere) {
+            self.native = None;
+            self.claude = Claude::default();
+            self.granted.clear();
+            self.process.stale = true;
+        }
+        self.session = Some(start.session);
+        // The process has been told of what is taken back, and knows no way of forgetting.
+        self.process.stale |= self.granted.begin(&start.settings);
+        self.claude.begin(self.native.clone().or_else(|| start.native_id.clone().filter(|_| !start.fork)));
+        self.turn = Some(Turn::wanted(name(start)));
         Ok(())
     }
-}
 
-impl Live {
-    fn command(&mut self, command: Command, out: &mut Vec<Action>) {
-        match command {
-            Command::StartTurn(start) => self.start(start, out),
-            Command::Interrupt(turn) => self.interrupt(turn, out),
-            Command::Steer(steer) => {
-                let outcome = self.steer(&steer, out);
-                out.push(Action::Steered(Steered { message: steer.message, outcome }));
-            }
-            Command::Answer(answer) => {
-                if let Some(told) = self.asks.decide(answer.ask, answer.decision) {
-                    if let Some(tool_use) = told.refused {
-                        self.claude.refuse(&tool_use);
-                    }
-                    self.tell(told.line, out);
-                }
-            }
-            Command::Query(query) => self.query(query, out),
-            Command::CloseSession(_) | Command::Shutdown => self.leave(out),
-        }
-    }
-
-    fn start(&mut self, start: StartTurn, out: &mut Vec<Action>) {
-        let turn = Turn::wanted(start);
-        match &self.turn {
-            None => self.open(turn, out),
-            Some(open) if open.own && self.next.is_none() => self.next = Some(turn),
-            Some(_) => {
-                let failure = failure(FailureKind::Unsupported, "a conversation with Claude Code has one turn at a time");
-                out.push(Action::TurnDone(turn.done(|| Outcome::Failed(failure))));
-            }
-        }
-    }
-
-    /// Makes a turn the current one.
-    fn open(&mut self, turn: Turn, out: &mut Vec<Action>) {
-        let Some(start) = &turn.prompt else { return };
-        if let Err(failure) = plan::checked(&start.parts) {
-            out.push(Action::TurnDone(turn.done(|| Outcome::Failed(failure))));
-            return;
-        }
-        let elsewhere = self.native.is_some() && start.native_id.is_some() && self.native != start.native_id;
-        if self.session != Some(start.session) || elsewhere {
-            if self.session.is_some() {
-                self.native = None;
-                self.claude = Claude::default();
-                self.asks.forget();
-                self.agent.iter_mut().for_each(|agent| agent.stale = true);
-            }
-            self.session = Some(start.session);
-        }
-        if self.asks.begin(&start.settings) {
-            self.agent.iter_mut().for_each(|agent| agent.stale = true);
-        }
-        self.claude.begin(self.native.clone().or_else(|| start.native_id.clone().filter(|_| !start.fork)));
-        self.turn = Some(turn);
-    }
-
-    /// Ends the current turn.
-    fn end(&mut self, otherwise: impl FnOnce() -> Outcome, out: &mut Vec<Action>) {
-        let Some(turn) = self.turn.take() else { return };
-        out.push(Action::TurnDone(turn.done(otherwise)));
-        self.asks.close();
-        if let Some(next) = self.next.take() {
-            self.open(next, out);
-        }
-    }
-
-    /// Does what the current turn waits for, as far as it is possible now.
-    fn advance(&mut self, out: &mut Vec<Action>) {
-        let start = self.turn.as_ref().and_then(|turn| turn.prompt.as_ref());
-        let Some(agent) = &mut self.agent else {
-            match start.cloned() {
-                Some(start) => self.spawn(&start, out),
-                None if !self.queries.is_empty() => {
-                    self.procs += 1;
-                    self.agent = Some(Agent::probe(self.procs, self.queries[0].session, out));
-                }
-                None => {}
-            }
-            return;
-        };
-        if agent.phase != Phase::Ready {
-            return;
-        }
-        match start {
-            Some(start) => match agent.prepare(&start.settings, out) {
-                Need::Patience => {}
-                Need::Restart => self.leave(out),
-                Need::Nothing => {
-                    out.push(Action::Write(Write { proc: agent.proc, body: prompt::message(&start.parts, None) }));
-                    self.turn.iter_mut().for_each(Turn::hand_over);
-                }
-            },
-            None if agent.is_probe() && agent.unanswered().next().is_none() => self.leave(out),
-            None => {}
-        }
-    }
-
-    fn spawn(&mut self, start: &StartTurn, out: &mut Vec<Action>) {
-        self.procs += 1;
+    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
+        let hello = self.process.begin(start.map(|start| &start.settings));
+        let Some(start) = start else { return Ok(plan::probe(hello)) };
         self.claude.restarted();
         let known = self.native.clone().map(|id| (id, false));
         let resume = known.or_else(|| start.native_id.clone().map(|id| (id, start.fork)));
-        match Agent::start(self.procs, resume, start, out) {
-            Ok(agent) => self.agent = Some(agent),
-            Err(failure) => {
-                self.end(|| Outcome::Failed(failure), out);
-                self.advance(out);
+        plan::live(resume, start, hello, &mut talk.emit(name(start)))
+    }
+
+    /// It is ready when it answered what it was started with.
+    fn spawned(&mut self, agent_version: Option<String>, _: &mut Talk) {
+        self.process.version = agent_version;
+    }
+
+    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+        if self.process.is_changing() {
+            return Step::Wait;
+        }
+        if !self.process.suits(&start.settings) {
+            return Step::Restart;
+        }
+        self.process.change(&start.settings, talk);
+        if self.process.is_changing() {
+            return Step::Wait;
+        }
+        talk.action(Action::Write(Write { proc: talk.proc(), body: prompt::message(&start.parts, None) }));
+        self.turn.iter_mut().for_each(Turn::hand_over);
+        Step::Prompted
+    }
+
+    fn line(&mut self, line: Line, talk: &mut Talk) {
+        if line.pipe == Pipe::Stdout {
+            self.heard(&line, talk);
+        }
+    }
+
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+        self.asks.close(turn.session);
+        let otherwise = if talk.is_interrupted(turn.session) { Outcome::Interrupted } else { outcome };
+        let result = match self.turn.take() {
+            Some(told) => told.done(otherwise),
+            None => TurnResult { outcome: otherwise, text: None, usage: None },
+        };
+        talk.end(turn, result);
+    }
+
+    fn interrupt(&mut self, _: TurnRef, talk: &mut Talk) {
+        if talk.is_ready() {
+            self.process.interrupt(talk);
+        }
+    }
+
+    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
+        let outcome = self.steered(&steer, talk);
+        talk.steered(steer.message, outcome);
+    }
+
+    fn answer(&mut self, answer: Answer, talk: &mut Talk) {
+        self.decided(answer, talk);
+    }
+
+    fn query(&mut self, query: Query, talk: &mut Talk) {
+        let key = query.query;
+        match query.kind {
+            QueryKind::Health | QueryKind::Models if !talk.is_ready() => return talk.later(query),
+            QueryKind::Models => talk.answer(key, QueryResult::Models(self.process.models.clone())),
+            QueryKind::Health if self.process.is_probe() => talk.answer(key, self.process.health()),
+            QueryKind::Health => self.process.sign(key, talk),
+            _ => return talk.refuse(key, failure(FailureKind::Unsupported, "Claude Code has no such thing")),
+        }
+        if self.process.is_probe() {
+            talk.restart();
+        }
+    }
+
+    fn forget(&mut self, why: &Failure, talk: &mut Talk) {
+        self.linger = None;
+        for query in self.process.unanswered() {
+            talk.refuse(query, why.clone());
+        }
+    }
+
+    fn lost(&mut self, exited: &Exited, prompted: bool, _: Failure) -> Outcome {
+        match without_result(exited, |said| self.claude.failure(said)) {
+            // It had begun to work: whatever it says, it died of it.
+            Outcome::Failed(failure) if prompted && failure.kind == FailureKind::Other => {
+                Outcome::Lost(Failure { kind: FailureKind::Crashed, ..failure })
             }
+            outcome => outcome,
         }
     }
 
-    /// Asks the agent to go: it ends when its stdin does and it has nothing to do.
-    fn leave(&mut self, out: &mut Vec<Action>) {
-        if let Some(agent) = self.agent.as_mut().filter(|agent| agent.phase != Phase::Leaving) {
-            agent.phase = Phase::Leaving;
-            out.push(Action::CloseStdin(agent.proc));
-            self.set(Timer::Leave, out);
+    fn timer(&mut self, timer: u32, talk: &mut Talk) {
+        if self.linger.take_if(|set| *set == timer).is_some() {
+            self.rests(talk);
         }
     }
+}
 
-    fn interrupt(&mut self, at: TurnRef, out: &mut Vec<Action>) {
-        if let Some(next) = self.next.take_if(|next| next.at == at) {
-            out.push(Action::TurnDone(next.done(|| Outcome::Interrupted)));
-            return;
-        }
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.at == at) else { return };
-        turn.interrupted = true;
-        if turn.prompt.is_some() {
-            self.end(|| Outcome::Interrupted, out);
-        } else if let Some(agent) = self.agent.as_mut().filter(|agent| agent.phase == Phase::Ready) {
-            agent.interrupt(out);
-        }
-    }
-
-    fn steer(&mut self, steer: &Steer, out: &mut Vec<Action>) -> SteerOutcome {
+impl Conversation {
+    fn steered(&mut self, steer: &Steer, talk: &mut Talk) -> SteerOutcome {
         let at = TurnRef { session: steer.session, turn: steer.turn };
-        let turn = self.turn.as_mut().filter(|turn| turn.at == at && turn.works() && !turn.interrupted);
-        let (Some(turn), Some(agent)) = (turn, &self.agent) else { return SteerOutcome::NotNow };
-        if agent.phase != Phase::Ready {
-            return SteerOutcome::NotNow;
-        }
+        let works = talk.is_ready() && talk.turn() == Some(at) && !talk.is_interrupted(at.session);
+        let Some(turn) = self.turn.as_mut().filter(|turn| works && !turn.has_result()) else { return SteerOutcome::NotNow };
         if plan::checked(&steer.parts).is_err() {
             return SteerOutcome::Dropped;
         }
@@ -234,62 +187,12 @@ impl Live {
             Delivery::Replace => ("now", SteerOutcome::Injected),
         };
         turn.replaced |= steer.delivery == Delivery::Replace;
-        out.push(Action::Write(Write { proc: agent.proc, body: prompt::message(&steer.parts, Some((priority, &steer.fresh_id))) }));
+        let body = prompt::message(&steer.parts, Some((priority, &steer.fresh_id)));
+        talk.action(Action::Write(Write { proc: talk.proc(), body }));
         outcome
-    }
-
-    fn timer(&mut self, timer: u32, out: &mut Vec<Action>) {
-        match self.timer.take_if(|(set, _)| *set == timer) {
-            Some((_, Timer::Linger)) if self.turn.as_ref().is_some_and(Turn::complete) => self.end(|| Outcome::Completed, out),
-            Some((_, Timer::Leave)) => {
-                if let Some(agent) = &self.agent {
-                    out.push(Action::Stop(Stop { proc: agent.proc, signal: Signal::Terminate, grace_ms: INTERRUPT_GRACE_MS }));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn set(&mut self, timer: Timer, out: &mut Vec<Action>) {
-        self.timers += 1;
-        self.timer = Some((self.timers, timer));
-        out.push(Action::SetTimer(SetTimer { timer: self.timers, after_ms: LINGER_MS }));
-    }
-
-    fn spawn_failed(&mut self, failed: SpawnFailed, out: &mut Vec<Action>) {
-        let kind = if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
-        self.agent = None;
-        self.fail_queries(|| failure(kind, &failed.message), out);
-        self.end(|| Outcome::Failed(failure(kind, &failed.message)), out);
-    }
-
-    fn exited(&mut self, exited: &Exited, out: &mut Vec<Action>) {
-        let Some(agent) = self.agent.take() else { return };
-        self.timer = None;
-        let gone = || failure(FailureKind::Crashed, "Claude Code ended before it answered");
-        queries::fail(agent.unanswered(), gone, out);
-        if agent.phase == Phase::Starting {
-            self.fail_queries(gone, out);
-        }
-        let waits = self.turn.as_ref().is_some_and(|turn| turn.prompt.is_some());
-        if waits && agent.phase == Phase::Leaving {
-            return;
-        }
-        let outcome = match without_result(exited, |said| self.claude.failure(said)) {
-            // It had begun to work: whatever it says, it died of it.
-            Outcome::Failed(failure) if !waits && failure.kind == FailureKind::Other => {
-                Outcome::Lost(Failure { kind: FailureKind::Crashed, ..failure })
-            }
-            outcome => outcome,
-        };
-        self.end(|| outcome, out);
-    }
-
-    fn tell(&self, line: String, out: &mut Vec<Action>) {
-        out.extend(self.agent.as_ref().map(|agent| write(agent.proc, line)));
     }
 }
 
-fn failure(kind: FailureKind, message: &str) -> Failure {
-    Failure { kind, message: message.to_owned(), retry_after_ms: None }
+fn name(start: &StartTurn) -> TurnRef {
+    TurnRef { session: start.session, turn: start.turn }
 }

@@ -28,6 +28,17 @@ fn health_and_models_are_asked_of_a_process_of_their_own_where_none_runs() {
 }
 
 #[test]
+fn what_is_asked_while_a_process_leaves_is_asked_of_the_next() {
+    let mut play = recorded("two-turns");
+    play.command(query(1, QueryKind::Health)).until_agent("control_response").cut().command(query(2, QueryKind::Models));
+    assert_eq!((answers(&play).len(), launches(&play).len()), (1, 1));
+    play.exit(Exit::Code(0)).say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
+    assert_eq!((answers(&play).len(), launches(&play).len()), (2, 2));
+    play.exit(Exit::Code(0));
+    assert_eq!(launches(&play).len(), 2);
+}
+
+#[test]
 fn a_running_agent_is_asked_for_a_sign_of_life() {
     let play = scenarios::sign_of_life();
     assert_eq!(answers(&play).len(), 2);

@@ -9,6 +9,8 @@
 //! [`Agent::prompt`] is the heart: it is called whenever something happened while a turn waits and the agent is ready, and does the next
 //! thing that the turn needs: open the session, put a setting, hand the prompt over. It answers how far that is ([`Step`]).
 //!
+//! An agent may begin a turn by itself ([`Talk::begin`]); what the host starts in that session meanwhile waits for its end.
+//!
 //! ```
 //! use aetheel_backend_sdk::live::{Agent, Live, Step, Talk, spawn};
 //! use aetheel_backend_sdk::wit::{Failure, Line, Outcome, Part, Spawn, StartTurn, TurnRef, Value};
@@ -122,8 +124,10 @@ impl<A: Agent> Live<A> {
 
     fn start(&mut self, start: StartTurn, out: &mut Vec<Action>) {
         let turn = TurnRef { session: start.session, turn: start.turn };
-        if self.link.ended == Some(turn) || self.link.turns.get(&turn.session).is_some_and(|open| open.name == turn) {
+        if self.link.ended == Some(turn) || self.link.has(turn) {
             // Told twice, it is the same turn and has one end.
+        } else if self.link.may_wait(turn.session) {
+            self.link.next.insert(turn.session, start);
         } else if self.link.turns.contains_key(&turn.session) {
             let why = failure(FailureKind::Unsupported, "the session has a turn already");
             Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
@@ -136,6 +140,10 @@ impl<A: Agent> Live<A> {
     }
 
     fn interrupt(&mut self, turn: TurnRef, out: &mut Vec<Action>) {
+        if self.link.is_next(turn) {
+            self.link.next.remove(&turn.session);
+            return Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Interrupted);
+        }
         let Some(open) = self.link.turns.get_mut(&turn.session).filter(|open| open.name == turn) else { return };
         open.interrupted = true;
         if open.prompted {
@@ -155,6 +163,9 @@ impl<A: Agent> Live<A> {
         }
         if std::mem::take(&mut self.link.leave) {
             self.leave(out);
+        }
+        for start in self.link.free() {
+            self.start(start, out);
         }
         match self.link.phase {
             Phase::None if self.link.waits() => self.spawn(out),
@@ -256,10 +267,8 @@ impl<A: Agent> Live<A> {
         let why = failure(FailureKind::Crashed, last_words(A::NAME, exited));
         self.agent.forget(&why, &mut Talk::new(&mut self.link, out));
         if !comes_back {
-            match self.agent.lost(exited, false, why.clone()) {
-                Outcome::Failed(told) | Outcome::Lost(told) => self.refuse_queries(&told, out),
-                _ => self.refuse_queries(&why, out),
-            }
+            let told = self.agent.lost(exited, false, why.clone());
+            self.refuse_queries(if let Outcome::Failed(told) = &told { told } else { &why }, out);
         }
         for (name, prompted, interrupted) in self.link.open_turns() {
             if prompted || !comes_back {

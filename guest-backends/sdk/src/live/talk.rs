@@ -12,6 +12,9 @@ use crate::wit::{
 };
 use crate::{Emit, one_shot};
 
+/// The first key of turns the agent begins.
+const OWN_TURNS: u32 = 0x8000_0000;
+
 /// How far the process is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -34,6 +37,8 @@ pub(super) struct Open {
     pub(super) start: Option<Box<StartTurn>>,
     pub(super) prompted: bool,
     pub(super) interrupted: bool,
+    /// The agent began it by itself.
+    pub(super) own: bool,
 }
 
 /// What is so on the link.
@@ -46,6 +51,10 @@ pub(super) struct Link {
     pub(super) turns: BTreeMap<u32, Open>,
     /// The turn that ended last.
     pub(super) ended: Option<TurnRef>,
+    /// By session: turns that wait for the end of one the agent began.
+    pub(super) next: BTreeMap<u32, StartTurn>,
+    /// How many turns the agent began.
+    pub(super) own_turns: u32,
     /// Questions of the host that wait for the agent.
     pub(super) queries: Vec<Query>,
     /// The timer that runs while the agent is asked to go.
@@ -71,7 +80,8 @@ impl Link {
     }
 
     pub(super) fn open(&mut self, name: TurnRef, start: Option<StartTurn>) {
-        let open = Open { name, prompted: start.is_none(), start: start.map(Box::new), interrupted: false };
+        let own = start.is_none();
+        let open = Open { name, prompted: own, start: start.map(Box::new), interrupted: false, own };
         self.turns.insert(name.session, open);
     }
 
@@ -82,7 +92,26 @@ impl Link {
 
     /// Whether the agent that leaves is wanted again.
     pub(super) fn comes_back(&self) -> bool {
-        self.phase == Phase::Leaving && !self.closing && self.turns.values().any(|open| open.start.is_some())
+        self.phase == Phase::Leaving && !self.closing && self.waits()
+    }
+
+    /// Whether a turn is open, or waits for the end of one the agent began.
+    pub(super) fn has(&self, turn: TurnRef) -> bool {
+        self.turns.get(&turn.session).is_some_and(|open| open.name == turn) || self.is_next(turn)
+    }
+
+    pub(super) fn is_next(&self, turn: TurnRef) -> bool {
+        self.next.get(&turn.session).is_some_and(|next| next.turn == turn.turn)
+    }
+
+    /// Whether one more turn of a session can wait for the end of the one that is open.
+    pub(super) fn may_wait(&self, session: u32) -> bool {
+        self.turns.get(&session).is_some_and(|open| open.own) && !self.next.contains_key(&session)
+    }
+
+    /// Takes the turns that need not wait any more.
+    pub(super) fn free(&mut self) -> Vec<StartTurn> {
+        self.next.extract_if(.., |session, _| !self.turns.contains_key(session)).map(|(_, start)| start).collect()
     }
 
     /// Sessions whose turns wait for their prompt.
@@ -184,6 +213,19 @@ impl<'a> Talk<'a> {
         self.link.turns.get(&session).is_some_and(|open| open.interrupted)
     }
 
+    /// The agent begins a turn by itself; what the host starts in its session meanwhile waits for its end. None: the session has one, or
+    /// the agent is not [ready](Talk::ready). Its key is counted on the link: an agent that begins turns cannot move to another.
+    pub fn begin(&mut self, session: u32) -> Option<TurnRef> {
+        if !self.is_ready() || self.link.turns.contains_key(&session) {
+            return None;
+        }
+        let name = TurnRef { session, turn: OWN_TURNS + self.link.own_turns };
+        self.link.own_turns += 1;
+        self.link.open(name, None);
+        self.out.push(Action::TurnBegun(name));
+        Some(name)
+    }
+
     /// Tells of a turn.
     pub fn emit(&mut self, turn: TurnRef) -> Emit<'_> {
         Emit::new(turn, self.out)
@@ -251,6 +293,11 @@ impl<'a> Talk<'a> {
         self.link.timers += 1;
         self.out.push(Action::SetTimer(SetTimer { timer: self.link.timers, after_ms }));
         self.link.timers
+    }
+
+    /// Asks the agent to go; whatever waits for one by then gets another.
+    pub fn restart(&mut self) {
+        self.link.leave = true;
     }
 
     /// Asks the agent to go for good.

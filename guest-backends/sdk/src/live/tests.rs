@@ -2,8 +2,8 @@ use super::*;
 use crate::fixture::start;
 use crate::wit::{Chunk, Exit, Line, Pipe, Query, QueryKind, Spawned};
 
-/// Speaks in lines: `hello` greets, `.` ends the turn, `!` stops it; everything else is text. Prompts that begin with `~` want a process of their
-/// own.
+/// Speaks in lines: `hello` greets, `.` ends the turn, `!` stops it, `>` begins one; everything else is text. Prompts that begin with `~` want a
+/// process of their own, and so does the question for models.
 #[derive(Default)]
 struct Toy {
     fresh: bool,
@@ -35,6 +35,7 @@ impl Agent for Toy {
         match (line.text.as_str(), talk.turn()) {
             ("hello", _) => talk.ready(),
             ("useless", _) => talk.give_up(failure(FailureKind::Protocol, "too old")),
+            (">", _) => drop(talk.begin(1)),
             (".", Some(turn)) => self.finish(turn, Outcome::Completed, talk),
             ("!", Some(turn)) => self.finish(turn, Outcome::Failed(failure(FailureKind::Other, "stopped")), talk),
             (text, Some(turn)) => talk.emit(turn).text(0, text),
@@ -43,7 +44,11 @@ impl Agent for Toy {
     }
     fn query(&mut self, query: Query, talk: &mut Talk) {
         match query.kind {
-            QueryKind::Health if !talk.is_ready() => talk.later(query),
+            QueryKind::Health | QueryKind::Models if !talk.is_ready() => talk.later(query),
+            QueryKind::Models => {
+                talk.answer(query.query, crate::wit::QueryResult::Models(Vec::new()));
+                talk.restart();
+            }
             QueryKind::Health => talk.answer(query.query, crate::wit::QueryResult::Health("well".to_owned())),
             _ => talk.refuse(query.query, failure(FailureKind::Unsupported, "no such thing")),
         }
@@ -100,10 +105,12 @@ fn words(action: &Action) -> String {
             other => format!("done {}: {other:?}", done.turn).replace("Outcome::", ""),
         },
         Action::QueryAnswer(answer) => match &answer.answer {
+            crate::wit::QueryResult::Models(_) => format!("answer {}: models", answer.query),
             crate::wit::QueryResult::Health(text) => format!("answer {}: {text}", answer.query),
             crate::wit::QueryResult::Failed(why) => format!("answer {}: {}", answer.query, why.message),
             other => panic!("{other:?}"),
         },
+        Action::TurnBegun(turn) => format!("begun {:#x}", turn.turn),
         Action::Event(_) => "event".to_owned(),
         Action::Stop(stop) => format!("stop {} {:?}", stop.proc, stop.signal).replace("Signal::", ""),
         Action::CloseStdin(proc) => format!("close {proc}"),
@@ -170,6 +177,40 @@ fn what_only_a_new_process_can_do_restarts_the_agent_between_turns() {
     assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"]);
     play.spawned(2);
     assert_eq!(play.line(2, "hello"), ["write ~other"]);
+}
+
+#[test]
+fn a_turn_the_agent_begins_is_waited_for() {
+    let mut play = Play::running();
+    assert!(play.line(1, ">").is_empty(), "the session has a turn");
+    play.line(1, ".");
+    assert_eq!(play.line(1, ">"), ["begun 0x80000000"]);
+    assert_eq!(play.line(1, "hi"), ["event"]);
+    assert!(play.start(2, "on").is_empty() && play.start(2, "on").is_empty());
+    assert_eq!(play.start(3, "at once"), ["done 3: the session has a turn already"]);
+    assert_eq!(play.tell(interrupt(2)), ["done 2: Interrupted"]);
+    assert!(play.start(4, "on").is_empty());
+    assert_eq!(play.line(1, "."), ["done 2147483648: Completed", "write on"]);
+    assert_eq!(play.line(1, "."), ["done 4: Completed"]);
+    assert_eq!(play.line(1, ">"), ["begun 0x80000001"]);
+    play.start(5, "on");
+    assert_eq!(play.exited(1), ["done 2147483649: the agent ended (exit code 1): oh no", "spawn 2 for Some(5)"]);
+    assert!(play.line(2, ">").is_empty(), "it is not ready");
+}
+
+#[test]
+fn what_comes_while_the_agent_restarts_gets_the_next() {
+    let mut play = Play::default();
+    play.tell(query(QueryKind::Models));
+    play.spawned(1);
+    assert_eq!(play.line(1, "hello"), ["answer 7: models", "close 1", "timer 1"]);
+    assert!(play.tell(query(QueryKind::Health)).is_empty());
+    assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for None"]);
+    play.spawned(2);
+    assert_eq!(play.line(2, "hello"), ["answer 7: well"]);
+    play.tell(Input::Command(Command::Shutdown));
+    play.tell(query(QueryKind::Health));
+    assert_eq!(play.exited(2), ["cancel 2", "answer 7: the agent ended (exit code 1): oh no"], "not where it left for good");
 }
 
 #[test]
