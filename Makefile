@@ -11,6 +11,8 @@ GUEST_TARGET := wasm32-wasip2
 BACKENDS_DIR ?= backends
 # For those who work on it, so links to private items are welcome.
 export RUSTDOCFLAGS := -D warnings -A rustdoc::private_intra_doc_links
+# One more than there are cores: many tests wait for clocks of Discord's.
+export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 1)
 # What `test-live` runs: columns and rows of the matrix, `latest` for the newest releases, anything to run all again.
 export BACKEND CASE CLI_VERSIONS FRESH
 DOC := doc --no-deps --document-private-items
@@ -68,9 +70,10 @@ check: setup ## formatting, lints, documentation, dependencies: what CI insists 
 fuzz: setup ## fuzz whatever reads what others wrote; SECONDS= for each target (5), TARGET= for one
 	@scripts/fuzz $(or $(SECONDS),5) $(TARGET)
 
-bench: guests ## measure; figures and how to read them: docs/performance.md
+bench: guests languages ## measure; figures and how to read them: docs/performance.md, docs/languages.md
 	$(GUEST_CARGO) build --release --workspace --examples
 	cargo bench --bench '*'
+	@AETHEEL=target/release/aetheel scripts/bench-languages
 
 test-live: guests ## run the real agents against a scripted model service, offline: docs/compatibility.md; BACKEND= CASE= CLI_VERSIONS=latest
 	scripts/install-agents
