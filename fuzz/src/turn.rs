@@ -4,6 +4,8 @@
 pub mod plan;
 #[path = "../../src/turn/recording.rs"]
 pub mod recording;
+#[path = "../../src/turn/retention.rs"]
+mod retention;
 #[path = "../../src/turn/link/sse.rs"]
 mod sse;
 

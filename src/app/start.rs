@@ -20,8 +20,8 @@ use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::redact::Redactor;
 use crate::sources;
-use crate::turn::recording::{self, Recorder};
-use crate::turn::{Backends as _, Host, lost};
+use crate::turn::recording::Recorder;
+use crate::turn::{Backends as _, Host, retention};
 use crate::web::webhooks::Secrets;
 use crate::workspace::{Booted, FileError, Held, Journal, Lock, LostTurns, Workspace};
 
@@ -331,7 +331,7 @@ fn prune_recordings(config: &Config, lost_turns: LostTurns) {
             let pruned = tokio::task::spawn_blocking(move || {
                 let now = SystemTime::now();
                 Ok::<_, std::io::Error>(
-                    recording::prune(&all, max_age, max_bytes, now)? + lost::prune(&all, lost_max_age, lost_max_bytes, now)?,
+                    retention::prune(&all, max_age, max_bytes, now)? + retention::prune_lost(&all, lost_max_age, lost_max_bytes, now)?,
                 )
             })
             .await;

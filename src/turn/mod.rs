@@ -14,9 +14,9 @@ mod link;
 mod links;
 pub mod lost;
 pub(crate) mod plan;
-mod pruning;
 pub mod recording;
 pub mod replay;
+pub mod retention;
 
 pub use audience::{Answerer, Audience, Settled};
 pub use blob::Blob;

@@ -14,9 +14,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-pub use super::pruning::prune;
-
-use super::lost;
+use super::retention;
 use crate::agent::{Action, Input, TimedInput};
 use crate::figures;
 use crate::redact::Redactor;
@@ -180,7 +178,7 @@ impl Recorder {
     /// # Errors
     /// When it cannot be kept.
     pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
-        let name = Path::new(lost::FOLDER).join(format!("{turn}.jsonl"));
+        let name = Path::new(retention::FOLDER).join(format!("{turn}.jsonl"));
         let (told, done) = oneshot::channel();
         let (sender, message) = (self.sender.clone(), Message::Keep(recording.to_owned(), self.folder.join(&name), told));
         let gone = |_| std::io::Error::other("the recordings thread is gone");
@@ -296,7 +294,7 @@ fn write_all(receiver: &mpsc::Receiver<Message>) {
             Message::Keep(from, to, told) => {
                 let flushed = open.get_mut(&from).map_or(Ok(()), Write::flush);
                 // Whoever asked may be gone.
-                let _ = told.send(flushed.and_then(|()| lost::keep(&from, &to)));
+                let _ = told.send(flushed.and_then(|()| retention::keep(&from, &to)));
                 Ok(())
             }
             Message::Flush(done) => {
@@ -412,11 +410,11 @@ mod tests {
             fs::write(&path, [b'x'; 100]).unwrap();
             File::open(&path).unwrap().set_modified(now - Duration::from_secs(age)).unwrap();
         }
-        assert_eq!(prune(folder.path(), Duration::from_secs(600), 1000, now).unwrap(), 1);
-        assert_eq!(prune(folder.path(), Duration::from_secs(600), 150, now).unwrap(), 1);
+        assert_eq!(retention::prune(folder.path(), Duration::from_secs(600), 1000, now).unwrap(), 1);
+        assert_eq!(retention::prune(folder.path(), Duration::from_secs(600), 150, now).unwrap(), 1);
         assert!(day.join("new.jsonl").exists());
-        assert_eq!(prune(folder.path(), Duration::ZERO, 0, now).unwrap(), 1);
+        assert_eq!(retention::prune(folder.path(), Duration::ZERO, 0, now).unwrap(), 1);
         assert!(!day.exists(), "an empty day's folder goes too");
-        assert_eq!(prune(&folder.path().join("none"), Duration::ZERO, 0, now).unwrap(), 0);
+        assert_eq!(retention::prune(&folder.path().join("none"), Duration::ZERO, 0, now).unwrap(), 0);
     }
 }

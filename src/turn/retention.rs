@@ -1,0 +1,161 @@
+//! Which recordings stay on disk, and how long: those of lost turns in a folder of their own, with limits of their own.
+//!
+//! Knows files, not what is in them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Where kept recordings are, below the folder of all.
+pub const FOLDER: &str = "lost";
+
+/// Keeps a recording under another name: the same file, or where that is not possible a copy of what there is. One that is
+/// kept already stays. Blocks.
+///
+/// # Errors
+/// What the system says.
+pub fn keep(from: &Path, to: &Path) -> io::Result<()> {
+    let folder = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    match fs::hard_link(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+        // Not every file system can.
+        Err(_) => {
+            let mut copy = match OpenOptions::new().create_new(true).write(true).mode(0o600).open(to) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+                copy => copy?,
+            };
+            io::copy(&mut File::open(from)?, &mut copy)?;
+            copy.sync_all()
+        }
+        Ok(()) => fs::set_permissions(to, fs::Permissions::from_mode(0o600)),
+    }
+}
+
+/// Removes recordings older than `max_age`, then the oldest ones until the rest is within `max_bytes`. Returns how many went.
+///
+/// # Errors
+/// When the folder cannot be listed. A single file that cannot be removed is skipped.
+pub fn prune(folder: &Path, max_age: Duration, max_bytes: u64, now: SystemTime) -> io::Result<usize> {
+    let mut files = Vec::new();
+    let days = match fs::read_dir(folder) {
+        Ok(days) => days,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    // What was lost has limits of its own.
+    for day in days.flatten().filter(|day| day.path().is_dir() && day.file_name() != FOLDER) {
+        recordings_in(&day.path(), now, &mut files)?;
+    }
+    Ok(prune_files(files, max_age, max_bytes, now))
+}
+
+/// Removes kept recordings older than `max_age`, then the oldest until the rest is within `max_bytes`. `folder` is that of
+/// all recordings. Returns how many went. Blocks.
+///
+/// # Errors
+/// When the folder cannot be listed. A single file that cannot be removed is skipped.
+pub fn prune_lost(folder: &Path, max_age: Duration, max_bytes: u64, now: SystemTime) -> io::Result<usize> {
+    let mut files = Vec::new();
+    match recordings_in(&folder.join(FOLDER), now, &mut files) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+        Ok(()) => Ok(prune_files(files, max_age, max_bytes, now)),
+    }
+}
+
+/// A recording, its size in bytes, and when it was last written.
+type Found = (SystemTime, u64, PathBuf);
+
+/// Adds the recordings right in a folder.
+fn recordings_in(folder: &Path, now: SystemTime, files: &mut Vec<Found>) -> io::Result<()> {
+    for file in fs::read_dir(folder)?.flatten() {
+        if let Ok(meta) = file.metadata()
+            && meta.is_file()
+            && file.path().extension().is_some_and(|extension| extension == "jsonl")
+        {
+            files.push((meta.modified().unwrap_or(now), meta.len(), file.path()));
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is too old, then the oldest until the rest is within the limit; returns how many.
+fn prune_files(mut files: Vec<Found>, max_age: Duration, max_bytes: u64, now: SystemTime) -> usize {
+    files.sort();
+    let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+    let mut removed = 0;
+    for (modified, size, path) in files {
+        let old = now.duration_since(modified).is_ok_and(|age| age > max_age);
+        if !old && total <= max_bytes {
+            break;
+        }
+        if fs::remove_file(&path).is_ok() {
+            removed += 1;
+            total -= size;
+            if let Some(day) = path.parent() {
+                // Fails while other recordings of the day remain, as it should.
+                let _ = fs::remove_dir(day);
+            }
+        }
+    }
+    removed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(folder: &Path, name: &str, bytes: usize, age_s: u64, now: SystemTime) {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(&path, vec![b'x'; bytes]).expect("written");
+        let at = now - Duration::from_secs(age_s);
+        File::options().write(true).open(&path).expect("open").set_modified(at).expect("set");
+    }
+
+    fn left(folder: &Path) -> Vec<String> {
+        let files = fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_kept_recording_outlives_the_ordinary_pruning_and_has_limits_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (folder, now) = (folder.path(), SystemTime::now());
+        file(folder, "2026-01-01/a.jsonl", 10, 900, now);
+        file(folder, "2026-01-01/b.jsonl", 10, 500, now);
+        for name in ["a", "b"] {
+            let from = folder.join(format!("2026-01-01/{name}.jsonl"));
+            keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl"))).expect("kept");
+            keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl"))).expect("kept once more");
+        }
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!((mode(&folder.join(FOLDER)), mode(&folder.join("lost/a.jsonl"))), (0o700, 0o600));
+        assert_eq!(prune(folder, Duration::from_secs(100), 1 << 20, now).expect("pruned"), 2);
+        assert!(!folder.join("2026-01-01").exists());
+        assert_eq!(left(folder), ["a.jsonl", "b.jsonl"], "both are still there");
+        assert_eq!(prune_lost(folder, Duration::from_secs(1000), 15, now).expect("pruned"), 1);
+        assert_eq!(left(folder), ["b.jsonl"], "the older one was over the size");
+        assert_eq!(prune_lost(folder, Duration::from_secs(100), 1 << 20, now).expect("pruned"), 1);
+        assert_eq!(left(folder), Vec::<String>::new());
+        assert_eq!(prune_lost(folder, Duration::ZERO, 0, now).expect("nothing is there"), 0);
+    }
+
+    #[test]
+    fn what_is_written_after_it_was_kept_is_kept_too() {
+        use std::io::Write as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("x.jsonl"), folder.path().join("lost/x.jsonl"));
+        let mut open = File::create(&from).expect("made");
+        keep(&from, &to).expect("kept");
+        open.write_all(b"more").expect("written");
+        assert_eq!(fs::read(&to).expect("there"), b"more");
+        assert!(keep(&folder.path().join("gone.jsonl"), &folder.path().join("lost/gone.jsonl")).is_err());
+    }
+}
