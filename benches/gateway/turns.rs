@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{EventKind as AgentEventKind, Mode, Safety};
+use aetheel::agent::{AllowedTools, EventKind as AgentEventKind, Mode, Safety};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::{BusyPolicy, Limits as Bounds};
 use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement, Unseen};
@@ -166,7 +166,7 @@ impl Gateway {
                 // As in the recordings.
                 safety: Safety::Default,
                 mode: Mode::Build,
-                allowed_tools: Vec::new(),
+                allowed_tools: AllowedTools::All,
                 max_turns: 25,
                 effort: None,
                 project_roots: Vec::new(),

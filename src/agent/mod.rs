@@ -15,7 +15,7 @@ pub use action::*;
 pub use descriptor::Descriptor;
 pub use input::*;
 pub use report::*;
-pub use tools::allowed_for;
+pub use tools::{AllowedTools, allowed_for, tool_names};
 
 /// A conversation on a link.
 pub type SessionKey = u32;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::agent::descriptor::{Credential, Feature};
-use crate::agent::{Descriptor, Mode};
+use crate::agent::{AllowedTools, Descriptor, Mode};
 use crate::config::Config;
 use crate::process::{Custody, find_program};
 
@@ -156,7 +156,7 @@ fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<Str
         ("BACKEND_EFFORT", effort.is_some() && !descriptor.has(Feature::Effort), "ignored"),
         (
             "ALLOWED_TOOLS",
-            !config.allowed_tools.is_empty() && !descriptor.has(Feature::AllowedTools),
+            config.allowed_tools != AllowedTools::All && !descriptor.has(Feature::AllowedTools),
             "ignored: its agent may use every tool that PERMISSION_MODE lets it",
         ),
         (

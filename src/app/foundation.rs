@@ -97,6 +97,7 @@ impl Foundation {
         }
         let mut warnings = roster.warnings();
         warnings.extend(roster.run_warnings());
+        warnings.extend(roster.tool_warnings());
         warnings.extend(gate.warnings().await);
         let (default, faults) = match default {
             Ok(default) => (Some(default), Vec::new()),

@@ -16,7 +16,9 @@ use tokio::task::JoinSet;
 use super::agents::{Examiner, Findings, Place};
 use super::programs::{Programs, Stamp};
 use super::variant::{self, Variant};
+use crate::agent::tool_names;
 use crate::backend::{LoadReport, Registry};
+use crate::config::suggestion;
 use crate::dispatch::{Notice, Outlet};
 use crate::turn::{Agent, Agents, Backend, Backends, Generation};
 use crate::workspace::{Profile, ProfileFile};
@@ -114,6 +116,18 @@ impl Roster {
         let unknown = unknown.map(|name| format!("BACKEND_RUN names `{name}`, which is no backend here"));
         let component = |name: &String| self.base(name).map(|(inner, _)| variant::run_of(name, inner.descriptor(), runs.of(name)).1);
         unknown.chain(self.names().iter().filter_map(component).flatten()).collect()
+    }
+
+    /// Names in `ALLOWED_TOOLS` that no backend here knows.
+    pub fn tool_warnings(&self) -> Vec<String> {
+        let backends: Vec<_> = self.names().iter().filter_map(|name| self.get(name)).collect();
+        let own = || backends.iter().map(|backend| backend.descriptor());
+        let names: Vec<&str> = tool_names().chain(own().flat_map(|own| own.tools.values().flatten()).map(String::as_str)).collect();
+        let told = |name: String| {
+            let meant = suggestion(&name, names.iter().copied());
+            format!("ALLOWED_TOOLS names `{name}`, which is a tool of no agent here, unless of an MCP server{meant}")
+        };
+        self.examiner.config.allowed_tools.unknown(own()).into_iter().map(told).collect()
     }
 
     /// What was found out about a backend's agent when it was last looked at.

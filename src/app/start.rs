@@ -122,7 +122,7 @@ impl Ground {
         match (workspace, foundation, findings) {
             (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() => {
                 let Foundation { custody, roster, detected, .. } = foundation;
-                let warnings = findings.warnings.iter().cloned().chain(roster.run_warnings()).collect();
+                let warnings = findings.warnings.iter().cloned().chain(roster.run_warnings()).chain(roster.tool_warnings()).collect();
                 Ok(Self {
                     config,
                     redactor,

@@ -2,6 +2,7 @@
 //!
 //! [`VARIABLES`] is the one table of names, defaults and meanings; `docs/configuration.md` is checked against it.
 
+mod nearness;
 mod reader;
 mod runs;
 mod variables;
@@ -15,11 +16,12 @@ use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
+pub use self::nearness::{nearest, suggestion};
 use self::reader::Reader;
 pub use self::runs::{Run, Runs};
 pub use self::variables::{VARIABLES, Variable};
 pub use self::words::{AllowLists, BusyPolicy, FooterPart, Limits, LogFormat, Trust};
-use crate::agent::{Mode, Safety};
+use crate::agent::{AllowedTools, Mode, Safety};
 
 /// The configuration, valid in itself. Whether folders and programs exist is checked at start.
 #[derive(Clone, Debug)]
@@ -38,8 +40,8 @@ pub struct Config {
     pub backend_effort: Option<String>,
     /// Limit of model rounds.
     pub backend_max_turns: u32,
-    /// Empty: no restriction.
-    pub allowed_tools: Vec<String>,
+    /// See [`AllowedTools`].
+    pub allowed_tools: AllowedTools,
     /// The ceiling.
     pub safety: Safety,
     /// `plan` in permission mode `plan`.
@@ -168,7 +170,6 @@ impl Config {
             ],
         );
         let agent_backend = read.text("AGENT_BACKEND");
-        let allowed_tools = read.list("ALLOWED_TOOLS");
         let config = Self {
             discord_bot_token: read.optional("DISCORD_BOT_TOKEN").map(|token| token.trim().to_owned().into()),
             command_alias: read.optional("COMMAND_ALIAS").or_else(|| alias_of(&agent_backend)),
@@ -178,7 +179,7 @@ impl Config {
             backend_model: read.plain_word("BACKEND_MODEL"),
             backend_effort: read.plain_word("BACKEND_EFFORT"),
             backend_max_turns: read.number("BACKEND_MAX_TURNS", 1, 10_000) as u32,
-            allowed_tools: if allowed_tools.iter().any(|tool| tool == "*") { Vec::new() } else { allowed_tools },
+            allowed_tools: read.allowed_tools("ALLOWED_TOOLS"),
             safety,
             mode,
             query_timeout: read.milliseconds("QUERY_TIMEOUT_MS", 1_000),
@@ -268,7 +269,7 @@ mod tests {
     fn the_defaults_are_those_of_the_requirements() {
         let config = read(&[]).expect("defaults are valid");
         assert_eq!(config.agent_backend, "claude");
-        assert_eq!(config.allowed_tools, ["Read", "Glob", "Grep", "WebSearch", "WebFetch"]);
+        assert_eq!(config.allowed_tools, AllowedTools::Only(["Read", "Glob", "Grep", "WebSearch", "WebFetch"].map(str::to_owned).into()));
         assert_eq!((config.safety, config.mode), (Safety::Danger, Mode::Build));
         assert_eq!(config.query_timeout, Duration::from_secs(120));
         assert_eq!((config.max_concurrent_queries, config.max_queue_depth, config.backend_max_turns), (5, 100, 25));
@@ -314,7 +315,16 @@ mod tests {
     #[test]
     fn an_empty_value_counts_as_unset() {
         assert_eq!(read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").query_timeout, Duration::from_secs(120));
-        assert!(read(&[("ALLOWED_TOOLS", "*")]).expect("valid").allowed_tools.is_empty());
+    }
+
+    #[test]
+    fn a_list_of_tools_without_a_name_never_means_all_tools() {
+        assert_eq!(read(&[("ALLOWED_TOOLS", "*")]).expect("valid").allowed_tools, AllowedTools::All);
+        assert_eq!(read(&[("ALLOWED_TOOLS", "none")]).expect("valid").allowed_tools, AllowedTools::Only(vec![]));
+        for wrong in [",", "Read,", "Read Grep", "*,Read"] {
+            let faults = read(&[("ALLOWED_TOOLS", wrong)]).expect_err("a fault");
+            assert!(faults.iter().all(|fault| fault.starts_with("ALLOWED_TOOLS: ")), "{faults:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 
 use super::{Runs, VARIABLES};
+use crate::agent::AllowedTools;
 
 /// Reads values and collects what is wrong with them; a fault yields a placeholder that is never used.
 pub(super) struct Reader<'a> {
@@ -51,6 +52,13 @@ impl Reader<'_> {
         let (runs, faults) = Runs::parse(&self.list(name));
         self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
         runs
+    }
+
+    pub(super) fn allowed_tools(&mut self, name: &str) -> AllowedTools {
+        AllowedTools::parse(&self.text(name)).unwrap_or_else(|faults| {
+            self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
+            AllowedTools::Only(Vec::new())
+        })
     }
 
     pub(super) fn public_keys(&mut self, name: &str) -> Vec<PublicKey> {

@@ -30,7 +30,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "ALLOWED_TOOLS",
         "Read,Glob,Grep,WebSearch,WebFetch",
-        "The only tools the agent may use, by its own names, those of Claude Code or unified kinds (`file_read`); `*` for all",
+        "The only tools the agent may use, by its own names, those of Claude Code or unified kinds (`file_read`); `*` for all, `none` for none",
     ),
     v(
         "PERMISSION_MODE",

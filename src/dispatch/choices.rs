@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::agent::descriptor::{Choice, Feature};
-use crate::agent::{Descriptor, Mode, Safety};
+use crate::agent::{AllowedTools, Descriptor, Mode, Safety};
 use crate::workspace::LaneSettings;
 
 /// What the operator chose for every turn; a backend ignores what it does not support.
@@ -22,8 +22,8 @@ pub struct Choices {
     pub safety: Safety,
     /// Build or plan; plan allows nothing else.
     pub mode: Mode,
-    /// The agent's own tool names; empty: no restriction.
-    pub allowed_tools: Vec<String>,
+    /// See [`AllowedTools`].
+    pub allowed_tools: AllowedTools,
     /// Model rounds.
     pub max_turns: u32,
     /// Where working directories of lanes may be.
@@ -150,7 +150,7 @@ mod tests {
             effort: Some("low".into()),
             safety: Safety::Edit,
             mode: Mode::Build,
-            allowed_tools: vec![],
+            allowed_tools: AllowedTools::All,
             max_turns: 25,
             project_roots: vec![],
             prompts_per_minute: None,

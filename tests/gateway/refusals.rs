@@ -125,3 +125,17 @@ async fn a_wrong_command_line_is_64_and_help_is_0() {
         assert_eq!(installation.run(&[right], "").await.code, 0);
     }
 }
+
+#[tokio::test]
+async fn a_name_that_is_no_tool_is_told_with_what_was_meant() {
+    let ended = Installation::new().with("ALLOWED_TOOLS", "Red,Grep,mcp__docs__search").run(&["check"], "").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("warning: ALLOWED_TOOLS names `Red`") && ended.stdout.contains("did you mean `Read`?"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(ended.stdout.matches("ALLOWED_TOOLS names").count(), 1, "{}", ended.stdout);
+    let ended = Installation::new().with("ALLOWED_TOOLS", ",").run(&["check"], "").await;
+    assert_eq!(ended.code, 78, "{}", ended.stdout);
+}

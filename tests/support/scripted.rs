@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, AgentEvent, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe, Safety,
-    SessionReady, Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
+    Action, AgentEvent, AllowedTools, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe,
+    Safety, SessionReady, Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
@@ -452,7 +452,7 @@ pub async fn parts(
             model: None,
             safety: Safety::Edit,
             mode: Mode::Build,
-            allowed_tools: vec![],
+            allowed_tools: AllowedTools::All,
             max_turns: 25,
             effort: None,
             project_roots: vec![],
