@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Safety;
+pub use super::state::{Access, State};
 
 /// How many turns and sessions share one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +194,12 @@ pub struct Descriptor {
     /// Any one of them is enough; empty: none needed.
     #[serde(default)]
     pub credentials: Vec<Credential>,
+    /// What the agent keeps below the home folder.
+    #[serde(default)]
+    pub state: Vec<State>,
+    /// It confines its own commands by mounts, which cannot be done under Landlock.
+    #[serde(default)]
+    pub own_sandbox: bool,
     #[serde(default)]
     pub root: Option<RootRule>,
     #[serde(default)]
@@ -326,6 +333,7 @@ impl Descriptor {
                 faults.push(format!("environment variable `{name}` may not be touched by a backend"));
             }
         }
+        faults.extend(super::state::faults(&self.state, &self.environment.pass));
         faults
     }
 }

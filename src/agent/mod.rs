@@ -9,6 +9,7 @@ mod action;
 pub mod descriptor;
 mod input;
 mod report;
+mod state;
 mod tools;
 
 pub use action::*;

@@ -13,7 +13,7 @@ use super::followed::Followed;
 use super::sections::{Section, sections};
 use crate::agent::Descriptor;
 use crate::agent::Safety;
-use crate::agent::descriptor::{Choice, Credential, DescriptorError, Expands, Feature, Flag, FlagValue, Program};
+use crate::agent::descriptor::{Access, Choice, Credential, DescriptorError, Expands, Feature, Flag, FlagValue, Program, State};
 
 /// How one agent is started, and what it can do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +31,8 @@ pub struct Profile {
     version_arguments: Vec<String>,
     credentials: Vec<Credential>,
     pass: Vec<String>,
+    state: Vec<State>,
+    own_sandbox: bool,
     set: BTreeMap<String, String>,
     modes: BTreeMap<String, String>,
     models: Vec<Choice>,
@@ -118,6 +120,12 @@ impl Profile {
                 "version" => profile.version_arguments = words(entry.text())?,
                 "credentials" => profile.credentials = entry.list().map(credential).collect(),
                 "environment" => profile.pass = entry.list().map(str::to_owned).collect(),
+                "state" => profile.state = entry.list().map(state).collect(),
+                "own-sandbox" => match entry.text() {
+                    "yes" => profile.own_sandbox = true,
+                    "no" => profile.own_sandbox = false,
+                    other => strange(format!("`own-sandbox` {other:?} is neither `yes` nor `no`")),
+                },
                 "set" => {
                     for item in entry.list() {
                         match item.split_once('=') {
@@ -186,6 +194,8 @@ impl Profile {
         descriptor.programs = vec![program];
         descriptor.understands.clear();
         descriptor.credentials.clone_from(&self.credentials);
+        descriptor.state.clone_from(&self.state);
+        descriptor.own_sandbox = self.own_sandbox;
         descriptor.environment.pass.extend(self.pass.iter().cloned());
         descriptor.environment.set.extend(self.set.keys().cloned());
         descriptor.models.clone_from(&self.models);
@@ -244,6 +254,20 @@ fn flag(text: &str) -> Flag {
 
 fn credential(text: &str) -> Credential {
     if text.contains('/') || text.starts_with('~') { Credential::File(text.to_owned()) } else { Credential::Variable(text.to_owned()) }
+}
+
+/// `~/.x/`, `~/.x/ (read)` or `~/.x/=$X_HOME/x`.
+fn state(text: &str) -> State {
+    let (text, access) = match text.strip_suffix("(read)") {
+        Some(text) => (text.trim_end(), Access::Read),
+        None => (text, Access::Write),
+    };
+    let (path, moved) = text.split_once("=$").map_or((text, None), |(path, moved)| (path, Some(moved)));
+    let (name, below) = moved.map_or((None, ""), |moved| match moved.split_once('/') {
+        Some((name, below)) => (Some(name), below.trim_end_matches('/')),
+        None => (Some(moved), ""),
+    });
+    State { path: path.trim().to_owned(), access, moved_by: name.map(str::to_owned), below: below.to_owned() }
 }
 
 fn choice(text: &str) -> Choice {

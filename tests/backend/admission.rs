@@ -31,7 +31,7 @@ async fn a_good_backend_is_described() {
     let bytes = answering("mini", "1.2.3");
     let inspection = examine(&bytes).await.unwrap();
     assert_eq!((inspection.descriptor.name.as_str(), inspection.descriptor.version.as_str()), ("mini", "1.2.3"));
-    assert_eq!((inspection.contract.as_str(), inspection.size), ("aetheel:backend@0.1.0", bytes.len() as u64));
+    assert_eq!((inspection.contract.as_str(), inspection.size), ("aetheel:backend@0.1.1", bytes.len() as u64));
     assert_eq!(inspection.imports, ["aetheel:backend/types@0.1.0"]);
     assert_eq!(inspection.digest.len(), 64);
 }

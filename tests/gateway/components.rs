@@ -95,7 +95,7 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     for part in [
         &format!("backend mini: version 2.0.0 ({}), in place of 1.0.0 (", &digest(&second)[..12]),
-        "contract: aetheel:backend@0.1.0\n",
+        "contract: aetheel:backend@0.1.1\n",
         "new features: resume\n",
         "new variables: MINI_KEY (passed on)\n",
         &format!("installed as {}\n", installation.backend("mini").display()),

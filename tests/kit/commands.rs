@@ -16,12 +16,12 @@ fn inspect_says_what_a_component_is_and_what_it_uses() {
     let bench = plain();
     let done = bench.run(&["inspect", bench.component()]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for part in ["gemini 0.", "aetheel:backend@0.1.0", "sha-256", "128.0 MiB", "its self-test and 2 recordings", "-o stream-json", "1.00 s"]
+    for part in ["gemini 0.", "aetheel:backend@0.1.1", "sha-256", "128.0 MiB", "its self-test and 2 recordings", "-o stream-json", "1.00 s"]
     {
         done.says(part);
     }
     let json = bench.run(&["inspect", bench.component(), "--json"]).json();
-    assert_eq!((json["contract"].as_str(), json["descriptor"]["name"].as_str()), (Some("aetheel:backend@0.1.0"), Some("gemini")));
+    assert_eq!((json["contract"].as_str(), json["descriptor"]["name"].as_str()), (Some("aetheel:backend@0.1.1"), Some("gemini")));
     assert_eq!(json["sha256"].as_str().unwrap().len(), 64);
     let (used, limit) = (json["used"]["memory"].as_u64().unwrap(), json["used"]["memory-limit"].as_u64().unwrap());
     assert!(used >= 1 << 20 && used < limit && json["used"]["longest-call-ms"].as_f64().unwrap() > 0.0, "{json}");

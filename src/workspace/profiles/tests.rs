@@ -10,6 +10,8 @@ Some words.
 - version: --version
 - credentials: `~/.config/goose/config.yaml`, `GOOSE_PROVIDER`
 - environment: `GOOSE_MODEL`, OPENAI_API_KEY
+- state: `~/.config/goose/ (read)`, `~/.local/share/goose/=$GOOSE_MODEL/goose/`, `~/.goose`
+- own-sandbox: yes
 - set: `GOOSE_DISABLE_KEYRING=1`
 - modes: default=approve, edit=smart_approve, danger=auto
 - models: a/b, c=Sea
@@ -40,6 +42,12 @@ fn a_profile_makes_a_backend_of_its_own() {
     assert_eq!(goose.program_path(None), Some(PathBuf::from("/opt/goose/bin/goose")));
     let credentials = [Credential::File("~/.config/goose/config.yaml".into()), Credential::Variable("GOOSE_PROVIDER".into())];
     assert_eq!(descriptor.credentials, credentials);
+    let state = [
+        State { path: "~/.config/goose/".into(), access: Access::Read, ..State::default() },
+        State { path: "~/.local/share/goose/".into(), moved_by: Some("GOOSE_MODEL".into()), below: "goose".into(), ..State::default() },
+        State { path: "~/.goose".into(), ..State::default() },
+    ];
+    assert_eq!((descriptor.state.as_slice(), descriptor.own_sandbox), (&state[..], true));
     assert_eq!(descriptor.environment.pass, ["BASE", "GOOSE_MODEL", "OPENAI_API_KEY"]);
     assert_eq!(descriptor.environment.set, ["BASE_SET", "GOOSE_DISABLE_KEYRING"]);
     assert!(descriptor.has(Feature::SystemPrompt) && !descriptor.has(Feature::Plan), "there are modes, but none for plan");
