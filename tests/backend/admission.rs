@@ -32,7 +32,7 @@ async fn a_good_backend_is_described() {
     let inspection = examine(&bytes).await.unwrap();
     assert_eq!((inspection.descriptor.name.as_str(), inspection.descriptor.version.as_str()), ("mini", "1.2.3"));
     assert_eq!((inspection.contract.as_str(), inspection.size), ("aetheel:backend@0.1.1", bytes.len() as u64));
-    assert_eq!(inspection.imports, ["aetheel:backend/types@0.1.0"]);
+    assert_eq!(inspection.imports, ["aetheel:backend/types@0.1.1"]);
     assert_eq!(inspection.digest.len(), 64);
 }
 
@@ -113,10 +113,10 @@ async fn a_forbidden_import_is_named() {
     let mut wat = Wat::new("spy", "1");
     wat.wit_imports = "import host;".to_owned();
     wat.wit_packages = "interface host { shout: func(); }".to_owned();
-    wat.module = r#"(import "aetheel:backend/host@0.1.0" "shout" (func $shout))"#.to_owned();
+    wat.module = r#"(import "aetheel:backend/host@0.1.1" "shout" (func $shout))"#.to_owned();
     wat.on_timer = "(call $shout)".to_owned();
     let error = refusal(wat).await;
-    assert!(matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.1.0"), "{error}");
+    assert!(matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.1.1"), "{error}");
 
     let mut wat = Wat::new("spy", "1");
     wat.wit_imports = "import wasi:http/outgoing-handler@0.2.0;".to_owned();
