@@ -1,9 +1,9 @@
 //! Folding agent-events into what a person should see at this moment.
 //!
 //! [`Transcript`] is the state of one turn as told so far. It owns no I/O and no clock, and how events were batched
-//! never changes it.
+//! never changes it. Taking an event in costs as much as the event is long, however many came before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::agent::{EventKind, PlanEntry, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised, Usage};
 
@@ -22,11 +22,17 @@ pub struct Transcript {
     text: BTreeMap<u32, String>,
     thinking: BTreeMap<u32, String>,
     tools: Vec<ToolUse>,
+    /// Where each tool use stands in `tools`, by its id.
+    places: HashMap<String, usize>,
+    /// Which of `tools` are still running.
+    running: BTreeSet<usize>,
     plan: Vec<PlanEntry>,
     usage: Option<Usage>,
     notices: Vec<String>,
     retry: Option<String>,
     unrecognised: BTreeMap<String, u32>,
+    /// Something unknown came, and no tool began or ended after it.
+    unknown_last: bool,
 }
 
 impl Transcript {
@@ -41,22 +47,38 @@ impl Transcript {
                 self.retry = None;
                 fold_text(&mut self.thinking, text);
             }
-            EventKind::ToolStart(start) => match self.tools.iter_mut().find(|tool| tool.start.id == start.id) {
+            EventKind::ToolStart(start) => {
+                self.unknown_last = false;
                 // Agents announce a tool first and tell its input later.
-                Some(tool) => tool.start = start.clone(),
-                None => self.tools.push(ToolUse { start: start.clone(), status: None }),
-            },
-            EventKind::ToolEnd(ToolEnd { id, status, .. }) => {
-                if let Some(tool) = self.tools.iter_mut().find(|tool| tool.start.id == *id) {
-                    tool.status = Some(*status);
+                if let Some(at) = self.places.get(&start.id) {
+                    self.tools[*at].start = start.clone();
+                } else {
+                    self.places.insert(start.id.clone(), self.tools.len());
+                    self.running.insert(self.tools.len());
+                    self.tools.push(ToolUse { start: start.clone(), status: None });
                 }
+            }
+            EventKind::ToolEnd(end) => {
+                self.unknown_last = false;
+                self.end_tool(end);
             }
             EventKind::Plan(plan) => self.plan.clone_from(plan),
             EventKind::Usage(usage) => self.usage = Some(*usage),
             EventKind::Retry(failure) => self.retry = Some(failure.message.clone()),
             EventKind::Notice(notice) => self.notices.push(notice.clone()),
-            EventKind::Unrecognised(Unrecognised { what, .. }) => *self.unrecognised.entry(what.clone()).or_default() += 1,
+            EventKind::Unrecognised(Unrecognised { what, .. }) => {
+                self.unknown_last = true;
+                *self.unrecognised.entry(what.clone()).or_default() += 1;
+            }
             EventKind::ToolOutput(_) | EventKind::Mode(_) | EventKind::Title(_) | EventKind::Raw(_) => {}
+        }
+    }
+
+    /// Ends a tool that the agent left open: the host says so, not the agent.
+    pub fn end_tool(&mut self, end: &ToolEnd) {
+        if let Some(at) = self.places.get(&end.id) {
+            self.tools[*at].status = Some(end.status);
+            self.running.remove(at);
         }
     }
 
@@ -78,9 +100,15 @@ impl Transcript {
         &self.tools
     }
 
-    /// Ids of the tools that are still running.
-    pub fn open_tools(&self) -> impl Iterator<Item = &str> {
-        self.tools.iter().filter(|tool| tool.status.is_none()).map(|tool| tool.start.id.as_str())
+    /// A tool use, by its id.
+    #[must_use]
+    pub fn tool(&self, id: &str) -> Option<&ToolUse> {
+        self.places.get(id).map(|at| &self.tools[*at])
+    }
+
+    /// The tools that are still running, in the order they began.
+    pub fn open_tools(&self) -> impl DoubleEndedIterator<Item = &ToolUse> {
+        self.running.iter().map(|at| &self.tools[*at])
     }
 
     /// The agent's plan.
@@ -105,6 +133,12 @@ impl Transcript {
     #[must_use]
     pub fn retry(&self) -> Option<&str> {
         self.retry.as_deref()
+    }
+
+    /// Whether the last thing told, tools and unknown things alone counted, was unknown: what the agent said after its tools.
+    #[must_use]
+    pub fn ends_unknown(&self) -> bool {
+        self.unknown_last
     }
 
     /// What the parser did not know, and how often.
@@ -173,7 +207,7 @@ mod tests {
         transcript.apply(&EventKind::ToolStart(start.clone()));
         start.title = "ls".to_owned();
         transcript.apply(&EventKind::ToolStart(start));
-        assert_eq!(transcript.open_tools().collect::<Vec<_>>(), ["t1"]);
+        assert_eq!(transcript.open_tools().map(|tool| tool.start.id.as_str()).collect::<Vec<_>>(), ["t1"]);
         assert_eq!(transcript.tools()[0].start.title, "ls");
     }
 }

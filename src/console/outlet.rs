@@ -1,5 +1,6 @@
 //! Printing answers.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::Mutex;
 
@@ -80,7 +81,7 @@ impl Outlet for Console {
             printed: Vec::new(),
             at_line_start: true,
             thinking: false,
-            announced: Vec::new(),
+            announced: HashSet::new(),
         })
     }
 }
@@ -94,7 +95,7 @@ struct ConsoleReply {
     at_line_start: bool,
     thinking: bool,
     /// Tools whose line was printed, by id.
-    announced: Vec<String>,
+    announced: HashSet<String>,
 }
 
 impl ConsoleReply {
@@ -173,13 +174,12 @@ impl Reply for ConsoleReply {
             EventKind::ToolStart(start) => {
                 self.thinking = false;
                 // A tool may be told twice, the second time with what it is about: one line, as soon as that is known.
-                if (start.target.is_some() || !start.title.is_empty()) && !self.announced.contains(&start.id) {
-                    self.announced.push(start.id.clone());
+                if (start.target.is_some() || !start.title.is_empty()) && self.announced.insert(start.id.clone()) {
                     self.aside(&format!("⚙ {}", tool_line(start)));
                 }
             }
             EventKind::ToolEnd(end) if end.status != ToolStatus::Ok => {
-                let tool = transcript.tools().iter().find(|tool| tool.start.id == end.id);
+                let tool = transcript.tool(&end.id);
                 let name = tool.map_or("tool", |tool| tool.start.native_name.as_str()).to_owned();
                 self.aside(&format!("✗ {name}: {}", format!("{:?}", end.status).to_lowercase()));
             }

@@ -388,7 +388,7 @@ fn status(transcript: &Transcript) -> Option<String> {
     if let Some(failure) = transcript.retry() {
         return Some(format!("-# ⏳ trying again: {}", one_line(failure, 100)));
     }
-    let tool = transcript.tools().iter().rev().find(|tool| tool.status.is_none())?;
+    let tool = transcript.open_tools().next_back()?;
     let what = [Some(tool.start.title.as_str()), tool.start.target.as_deref()].into_iter().flatten().find(|text| !text.trim().is_empty());
     Some(match what {
         Some(what) => format!("-# 🔧 {}: {}", one_line(&tool.start.native_name, 40), one_line(what, 100)),

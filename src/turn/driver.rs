@@ -133,6 +133,8 @@ enum Cause {
     Silent,
     Output,
     Rounds,
+    /// It tells more than a turn may.
+    Excess,
 }
 
 /// How far the turn is on its way out.
@@ -198,8 +200,10 @@ impl Driver<'_> {
                 if matches!(event, EventKind::Text(_)) && !std::mem::replace(&mut self.spoke, true) {
                     figures::first_text(&self.backend, self.started.elapsed());
                 }
-                let event = self.guard.event(event);
-                self.audience.event(&event, self.guard.transcript());
+                match self.guard.event(event) {
+                    Some(event) => self.audience.event(&event, self.guard.transcript()),
+                    None => self.stop_for(Cause::Excess),
+                }
                 self.count_rounds();
             }
             Some(Report::Session(ready)) => match self.guard.session(ready) {
@@ -339,7 +343,10 @@ impl Driver<'_> {
             self.audience.event(&end, self.guard.transcript());
         }
         let took = self.started.elapsed();
+        let excess = self.guard.excess().map(str::to_owned);
         let (transcript, session, done) = self.guard.into_parts();
+        // What came of a turn of which not everything was taken in is not its answer.
+        let done = done.filter(|_| excess.is_none());
         let (outcome, text, usage) = done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
         // What came of an agent whose guest had failed before is explained by that, but for a person's wish.
         let cause = self.cause.filter(|cause| !self.blind || matches!(cause, Cause::Asked(_)));
@@ -349,6 +356,7 @@ impl Driver<'_> {
             Cause::Silent => Ending::Silent,
             Cause::Output => Ending::Limit("too much output".to_owned()),
             Cause::Rounds => Ending::Limit(format!("more than {} tool uses", self.host.max_turns)),
+            Cause::Excess => Ending::Limit(excess.unwrap_or_default()),
         });
         let text = text.unwrap_or_else(|| transcript.text());
         let usage = usage.or(transcript.usage());

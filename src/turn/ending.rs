@@ -64,8 +64,9 @@ impl Ending {
     /// What remains of it when it is seen what people got to see: an agent that had something to say, of which nothing could be
     /// read, has not answered. `docs/drift.md` says it in words.
     ///
-    /// Whatever people saw (text, a tool, a notice, a plan, a question) is an answer: many agents say nothing after a tool. So is
-    /// nothing at all from an agent that says it is done and gives no sign of having said more.
+    /// Whatever people saw (text, a tool, a notice, a plan, a question) is an answer: many agents say nothing after a tool. But
+    /// where something unknown came after the last tool, that may have been the answer. So is nothing at all from an agent that
+    /// says it is done and gives no sign of having said more.
     #[must_use]
     pub fn unless_unread(self, seen: &Seen<'_>) -> Self {
         let unknown = seen.transcript.unrecognised();
@@ -167,7 +168,7 @@ impl Seen<'_> {
         *asked
             || !text.trim().is_empty()
             || !transcript.text().is_empty()
-            || !transcript.tools().is_empty()
+            || (!transcript.tools().is_empty() && !transcript.ends_unknown())
             || !transcript.notices().is_empty()
             || !transcript.plan().is_empty()
     }
@@ -232,7 +233,7 @@ mod tests {
 
     /// What there was to see, in words: what stands in the list happened.
     fn seen(what: &[&str]) -> (Transcript, Option<Usage>, [bool; 3]) {
-        use crate::agent::{EventKind, PlanEntry, PlanStatus, Text, ToolStart, Unrecognised};
+        use crate::agent::{EventKind, PlanEntry, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised};
         let mut transcript = Transcript::default();
         let (mut usage, mut asked, mut said, mut left) = (None, false, false, false);
         let spent = |output, reasoning| {
@@ -254,6 +255,13 @@ mod tests {
                     title: String::new(),
                     target: None,
                     input: "{}".to_owned(),
+                })),
+                "tool end" => transcript.apply(&EventKind::ToolEnd(ToolEnd {
+                    id: "t".to_owned(),
+                    status: ToolStatus::Ok,
+                    output: None,
+                    exit_code: None,
+                    diffs: Vec::new(),
                 })),
                 "unknown" => {
                     let unknown = Unrecognised { what: "line type \"foo\"".to_owned(), path: None, sample: String::new() };
@@ -282,7 +290,7 @@ mod tests {
         let unknown = || Ending::Unread("line type \"foo\"".to_owned());
         let protocol = || Ending::Agent(Failure { kind: FailureKind::Protocol, ..failure("no result") });
         let crashed = || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
-        let cases: [(Ending, &[&str], Ending); 27] = [
+        let cases: [(Ending, &[&str], Ending); 32] = [
             // It says that it is done.
             (Ending::Completed, &["said", "unknown"], unknown()),
             (Ending::Completed, &["said", "unknown", "blank"], unknown()),
@@ -301,6 +309,12 @@ mod tests {
             (crashed(), &["said", "left", "text"], crashed()),
             (protocol(), &["said", "text"], protocol()),
             (protocol(), &["said", "unknown", "tool"], protocol()),
+            // It used a tool, and then said something that nobody could read.
+            (Ending::Completed, &["said", "tool", "unknown"], unknown()),
+            (Ending::Completed, &["said", "tool", "unknown", "tool", "unknown", "thinking"], unknown()),
+            (protocol(), &["said", "tool", "unknown"], unknown()),
+            (Ending::Completed, &["said", "text", "tool", "unknown"], Ending::Completed),
+            (Ending::Completed, &["said", "tool", "unknown", "tool end"], Ending::Completed),
             // It had nothing to say.
             (Ending::Completed, &["said"], Ending::Completed),
             (Ending::Completed, &["said", "few"], Ending::Completed),

@@ -1,10 +1,16 @@
-//! The host invariants of one turn: whatever a guest does or forgets, people see one ordered story with one end.
+//! The host invariants of one turn: whatever a guest does or forgets, people see one ordered story with one end, and one of
+//! bounded length.
 //!
 //! Pure. Pinned by the tests below.
 
 use crate::agent::{EventKind, SessionReady, ToolEnd, ToolStatus, TurnDone};
 use crate::fold::Transcript;
 use crate::workspace::{BindingsError, SessionId};
+
+/// Tool uses of one turn, those of sub-agents included.
+pub const TOOLS: usize = 10_000;
+/// Agent-events of one turn.
+pub const EVENTS: usize = 1_000_000;
 
 /// Watches over one turn. What does not belong to the turn is dropped by its link.
 #[derive(Debug, Default)]
@@ -13,19 +19,39 @@ pub struct Guard {
     session: Option<SessionReady>,
     done: Option<TurnDone>,
     rounds: u32,
+    events: usize,
+    excess: Option<String>,
 }
 
 impl Guard {
-    /// Takes an agent-event in and returns it, to be shown.
-    pub fn event(&mut self, event: EventKind) -> EventKind {
-        if matches!(&event, EventKind::ToolStart(start) if start.parent.is_none()) {
-            let known = self.transcript.tools().len();
-            self.transcript.apply(&event);
-            self.rounds += u32::from(self.transcript.tools().len() > known);
-        } else {
-            self.transcript.apply(&event);
+    /// Takes an agent-event in and returns it, to be shown; none once the turn tells more than a turn may: see
+    /// [`Guard::excess`].
+    pub fn event(&mut self, event: EventKind) -> Option<EventKind> {
+        if self.excess.is_some() {
+            return None;
         }
-        event
+        self.events += 1;
+        let begins = match &event {
+            EventKind::ToolStart(start) if self.transcript.tool(&start.id).is_none() => Some(start.parent.is_none()),
+            _ => None,
+        };
+        if self.events > EVENTS {
+            self.excess = Some(format!("more than {EVENTS} events"));
+        } else if begins.is_some() && self.transcript.tools().len() >= TOOLS {
+            self.excess = Some(format!("more than {TOOLS} tool uses"));
+        }
+        if self.excess.is_some() {
+            return None;
+        }
+        self.rounds += u32::from(begins == Some(true));
+        self.transcript.apply(&event);
+        Some(event)
+    }
+
+    /// Which bound the turn broke; what came after that was not taken in.
+    #[must_use]
+    pub fn excess(&self) -> Option<&str> {
+        self.excess.as_deref()
     }
 
     /// Takes note of the agent's session and returns its id.
@@ -45,16 +71,11 @@ impl Guard {
 
     /// Ends the tools still open, as cancelled.
     pub fn close_tools(&mut self) -> Vec<EventKind> {
-        let ends: Vec<EventKind> = self
-            .transcript
-            .open_tools()
-            .map(|id| {
-                let id = id.to_owned();
-                EventKind::ToolEnd(ToolEnd { id, status: ToolStatus::Cancelled, output: None, exit_code: None, diffs: Vec::new() })
-            })
-            .collect();
-        ends.iter().for_each(|end| self.transcript.apply(end));
-        ends
+        let cancelled =
+            |id: &str| ToolEnd { id: id.to_owned(), status: ToolStatus::Cancelled, output: None, exit_code: None, diffs: Vec::new() };
+        let ends: Vec<ToolEnd> = self.transcript.open_tools().map(|tool| cancelled(&tool.start.id)).collect();
+        ends.iter().for_each(|end| self.transcript.end_tool(end));
+        ends.into_iter().map(EventKind::ToolEnd).collect()
     }
 
     /// Whether the guest has ended the turn.
@@ -115,6 +136,44 @@ mod tests {
             guard.event(event);
         }
         assert_eq!(guard.rounds(), 2);
+    }
+
+    #[test]
+    fn a_turn_tells_so_much_and_no_more() {
+        let mut guard = Guard::default();
+        let told = (0..TOOLS + 500).filter(|number| guard.event(tool(&number.to_string(), None)).is_some()).count();
+        assert_eq!((told, guard.transcript().tools().len()), (TOOLS, TOOLS));
+        assert_eq!(guard.excess(), Some("more than 10000 tool uses"));
+        let mut guard = Guard::default();
+        let again = || tool("the same", None);
+        let told = (0..EVENTS + 500).filter(|_| guard.event(again()).is_some()).count();
+        assert_eq!((told, guard.excess()), (EVENTS, Some("more than 1000000 events")));
+    }
+
+    /// Processor time of this thread alone, nanoseconds: other work on the machine does not count.
+    fn busy(work: impl FnOnce()) -> u64 {
+        let now = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts");
+            stat.split(' ').next().and_then(|spent| spent.parse::<u64>().ok()).expect("nanoseconds come first")
+        };
+        let before = now();
+        work();
+        now() - before
+    }
+
+    #[test]
+    fn the_work_of_a_turn_grows_with_what_it_tells_and_not_with_its_square() {
+        let turn = |tools: usize| {
+            let mut guard = Guard::default();
+            for number in 0..tools {
+                guard.event(tool(&format!("a rather long id of a tool, as agents make them, number {number}"), None));
+            }
+            assert_eq!(guard.close_tools().len(), tools);
+        };
+        // As many tools both times; the quickest of some, because only the shape counts.
+        let cost = |turns: usize| (0..3).map(|_| busy(|| (0..turns).for_each(|_| turn(TOOLS * 4 / turns)))).min().expect("three");
+        let (short, long) = (cost(64), cost(4));
+        assert!(long < short * 6, "in 64 turns {short} ns, in 4 turns {long} ns; with the square it would be 16 times");
     }
 
     #[test]

@@ -78,7 +78,8 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
     let said = !text.trim().is_empty();
     let lasting = backend.descriptor().sharing != Sharing::Turn;
     let cut = match told.done.as_ref().map(|done| &done.outcome) {
-        Some(Outcome::Completed) if said || !told.transcript.tools().is_empty() => false,
+        // What came after the last tool and cannot be read may be the answer.
+        Some(Outcome::Completed) if said || (!told.transcript.tools().is_empty() && !told.transcript.ends_unknown()) => false,
         Some(Outcome::Completed) => return Err("it finds the end of the turn, but no answer".to_owned()),
         Some(Outcome::Interrupted | Outcome::Limit(_)) if said => true,
         Some(Outcome::Interrupted | Outcome::Limit(_)) => return Err("the agent was stopped before it answered".to_owned()),

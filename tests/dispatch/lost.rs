@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{EventKind as Told, Exit, FailureKind, Input, Outcome, Unrecognised};
+use aetheel::agent::{EventKind as Told, Exit, FailureKind, Input, Outcome, ToolStart, Unrecognised};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Again, AgainRefusal, Answer, Dispatcher, Person};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
@@ -174,8 +174,22 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
     // With something to see, it is not unread.
     let protocol = || Ok(vec![event(text_event("half")), done(Outcome::Failed(failure(FailureKind::Protocol)))]);
     let unknown = || event(Told::Unrecognised(Unrecognised { what: "riddle".to_owned(), path: None, sample: String::new() }));
-    let kinds: [(&str, Understanding); 5] = [
+    let tool = || {
+        let (id, kind, native_name) = ("t".to_owned(), "bash".to_owned(), "Bash".to_owned());
+        event(Told::ToolStart(ToolStart {
+            id,
+            parent: None,
+            kind,
+            native_name,
+            title: String::new(),
+            target: None,
+            input: "{}".to_owned(),
+        }))
+    };
+    let kinds: [(&str, Understanding); 6] = [
         ("unread", riddles(move |_| Ok(vec![unknown()]))),
+        // It used a tool, and then said what nobody could read.
+        ("unread", riddles(move |_| Ok(vec![tool(), unknown()]))),
         ("backend refused", riddles(|_| Err(GuestFailure::Refused("no".to_owned())))),
         ("backend crashed", trapping()),
         ("backend cut off", riddles(|_| Err(GuestFailure::CutOff("time".to_owned())))),

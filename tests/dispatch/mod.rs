@@ -2,6 +2,7 @@
 
 mod asks;
 mod attachments;
+mod bounds;
 mod drift;
 mod health;
 mod hooks;

@@ -1,0 +1,65 @@
+//! What one turn may take: time and tool uses, whatever its agent does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aetheel::agent::{EventKind, Exit, Input, ToolStart};
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Answer, Dispatcher};
+use aetheel::queue::Limits;
+use aetheel::turn::ProcessCommand;
+
+use crate::support::scripted::{
+    Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message, parts, plain,
+};
+
+/// Lines `tool ID` begin tools of a sub-agent, which no limit of rounds counts; the rest is plain.
+fn tools() -> Understanding {
+    let plain = plain();
+    Arc::new(move |state, input| match input {
+        Input::Line(line) if line.text.starts_with("tool ") => {
+            let (id, parent) = (line.text.clone(), Some("task".to_owned()));
+            let (kind, native_name, title) = ("bash".to_owned(), "Bash".to_owned(), String::new());
+            Ok(vec![event(EventKind::ToolStart(ToolStart { id, parent, kind, native_name, title, target: None, input: "{}".to_owned() }))])
+        }
+        _ => plain(state, input),
+    })
+}
+
+/// Asks an agent that says line after line, without an end and without drawing breath, until it is told to stop.
+async fn ask(line: fn(usize) -> String, timeout: Duration) -> (Answer, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let collected = Arc::new(Collected::default());
+    let launcher = ScriptedLauncher::new(move |mut agent: Agent| async move {
+        for batch in 0.. {
+            let lines: Vec<String> = (0..100).map(|number| line(batch * 100 + number)).collect();
+            agent.say(&lines.iter().map(String::as_str).collect::<Vec<_>>()).await;
+            if let Ok(ProcessCommand::Stop { .. }) | Err(tokio::sync::mpsc::error::TryRecvError::Disconnected) = agent.commands.try_recv() {
+                return agent.exit(Exit::Signal(2), "").await;
+            }
+        }
+    });
+    let limits = Limits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
+    let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(tools()))));
+    let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
+    parts.host.query_timeout = timeout;
+    let dispatcher = Dispatcher::new(parts);
+    dispatcher.submit(message(7, "go")).unwrap();
+    let answer = collected.answers(1).await.remove(0).1;
+    let shown = collected.shown.lock().unwrap().iter().filter(|event| matches!(event, EventKind::ToolStart(_))).count();
+    (answer, shown)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_never_draws_breath_is_held_to_the_turns_time() {
+    // Whoever does not look at the clock while lines come would hear of another limit, or of none.
+    let (answer, _) = ask(|_| "tool the same".to_owned(), Duration::from_millis(500)).await;
+    assert!(answer.failure.as_deref().is_some_and(|failure| failure.starts_with("Query timed out")), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_with_too_many_tools_is_stopped_and_says_so() {
+    let (answer, shown) = ask(|number| format!("tool {number}"), Duration::from_secs(3600)).await;
+    assert!(answer.failure.as_deref().is_some_and(|failure| failure.contains("more than 10000 tool uses")), "{answer:?}");
+    assert_eq!(shown, 10_000);
+}
