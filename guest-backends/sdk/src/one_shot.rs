@@ -43,8 +43,8 @@
 //! ```
 
 use crate::wit::{
-    Action, Answer, Chunk, Command, Exited, Failure, FailureKind, Input, Line, Outcome, Part, QueryAnswer, QueryResult, SetTimer, Signal,
-    Spawn, StartTurn, SteerOutcome, Steered, Stop, TimedInput, TurnDone, TurnRef, Value,
+    Action, Answer, Chunk, Command, Exited, Failure, FailureKind, Input, Level, Line, Outcome, Part, QueryAnswer, QueryResult, SetTimer,
+    Signal, Spawn, StartTurn, SteerOutcome, Steered, Stop, TimedInput, TurnDone, TurnRef, Value,
 };
 use crate::{Backend, Emit, TurnResult, failure, text};
 
@@ -70,7 +70,8 @@ pub trait Agent: Default + 'static {
     /// The turn fails with it and nothing is started.
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure>;
 
-    /// Takes a line of output in. Returns a result once the agent told one; a later one replaces it.
+    /// Takes a line of output in. Returns a result once the agent told one; a later one replaces it, but for a success, which
+    /// only another success replaces: what an agent says after its own end does not undo it.
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult>;
 
     /// Takes the decision about a question of the agent in, to be written to its stdin. Agents that ask nothing need none.
@@ -110,6 +111,23 @@ struct Run {
     result: Option<TurnResult>,
 }
 
+impl Run {
+    /// The agent told a result.
+    fn told(&mut self, result: TurnResult, out: &mut Vec<Action>) {
+        let late = matches!(&self.result, Some(first) if first.outcome == Outcome::Completed) && result.outcome != Outcome::Completed;
+        if late {
+            let said = match &result.outcome {
+                Outcome::Failed(failure) | Outcome::Lost(failure) => failure.message.as_str(),
+                _ => "it was stopped",
+            };
+            Emit::new(self.turn, out)
+                .diagnostic(Level::Warn, format!("after its success the agent told another result, which does not count: {said}"));
+        } else if self.result.replace(result).is_none() {
+            out.push(Action::SetTimer(SetTimer { timer: LINGER, after_ms: LINGER_MS }));
+        }
+    }
+}
+
 impl<A: Agent> Backend for OneShot<A> {
     fn describe() -> String {
         A::describe()
@@ -119,10 +137,8 @@ impl<A: Agent> Backend for OneShot<A> {
         match (input.input, &mut self.state) {
             (Input::Command(command), _) => self.command(command, out),
             (Input::Line(line), State::Running(run)) if line.proc == PROC => {
-                if let Some(result) = self.agent.line(line, &mut Emit::new(run.turn, out))
-                    && run.result.replace(result).is_none()
-                {
-                    out.push(Action::SetTimer(SetTimer { timer: LINGER, after_ms: LINGER_MS }));
+                if let Some(result) = self.agent.line(line, &mut Emit::new(run.turn, out)) {
+                    run.told(result, out);
                 }
             }
             (Input::SpawnFailed(failed), State::Running(_)) => {

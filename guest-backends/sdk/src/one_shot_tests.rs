@@ -59,6 +59,16 @@ fn the_last_result_counts_and_nothing_after_the_end_does() {
 }
 
 #[test]
+fn what_an_agent_says_after_its_success_does_not_undo_it_and_is_told_to_the_log() {
+    let actions = run::<OneShot<Toy>>(start("hi"), vec![say("ok"), say("bad"), exited(Exit::Code(1), "")]);
+    assert!(actions.iter().any(|action| matches!(action, Action::TurnDone(done) if done.outcome == Outcome::Completed)), "{actions:?}");
+    assert!(
+        actions.iter().any(|action| matches!(action, Action::Diagnostic(line) if line.text.ends_with("does not count: bad"))),
+        "{actions:?}"
+    );
+}
+
+#[test]
 fn an_agent_that_stays_after_its_result_is_not_waited_for() {
     assert_eq!(outcomes(vec![say("ok"), Input::Timer(LINGER), exited(Exit::Code(0), "")]), [Outcome::Completed]);
     assert_eq!(outcomes(vec![Input::Timer(LINGER)]), []);
