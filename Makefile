@@ -16,9 +16,6 @@ export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 1)
 # What `test-live` runs: columns and rows of the matrix, `latest` for the newest releases, anything to run all again.
 export BACKEND CASE CLI_VERSIONS FRESH
 DOC := doc --no-deps --document-private-items
-# There are none, but naming them makes cargo choose the features of dependencies as it does for tests and lints, so that
-# the large ones are built once.
-AS_TESTED := --examples
 
 .PHONY: help setup guests languages language demo test test-templates chaos check fuzz bench test-live clean
 
@@ -33,15 +30,15 @@ guests: setup ## build the backends and put the changed ones into backends/
 	@scripts/install-guests $(BACKENDS_DIR) $(GUESTS:%=target/guests/$(GUEST_TARGET)/release/%.wasm)
 
 demo: guests ## talk to the scripted demo agent in this terminal; needs no key
-	cargo build --bins $(AS_TESTED)
+	cargo build --bins
 	@target/debug/aetheel console --backend demo
 
 languages: guests ## build the example backend in every language whose toolchain can be had: docs/languages.md
-	cargo build --bins $(AS_TESTED)
+	cargo build --bins
 	@scripts/languages
 
 language: guests ## the same for one of them; LANG=c
-	cargo build --bins $(AS_TESTED)
+	cargo build --bins
 	@scripts/languages $(if $(filter command,$(origin LANG)),$(LANG))
 
 test: guests languages ## run all tests of the guests and the host
@@ -61,7 +58,7 @@ check: setup ## formatting, lints, documentation, dependencies: what CI insists 
 	cargo clippy --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --target $(GUEST_TARGET) -- -D warnings
-	cargo $(DOC) --lib $(AS_TESTED)
+	cargo $(DOC) --lib
 	$(GUEST_CARGO) $(DOC) --workspace
 	scripts/cargo-deny --log-level error check bans licenses sources
 	scripts/cargo-deny --log-level error --manifest-path guest-backends/Cargo.toml --config deny.toml check bans licenses sources

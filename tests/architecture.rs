@@ -238,3 +238,9 @@ fn the_documentation_lists_every_figure() {
         .collect();
     assert_eq!(documented, wanted, "left: docs/operating.md, right: `FIGURES`");
 }
+
+#[test]
+fn every_cargo_command_chooses_the_same_features_so_that_the_sandbox_is_built_once() {
+    let asked = std::process::Command::new(root().join("scripts/one-build")).output().unwrap();
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+}
