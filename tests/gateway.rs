@@ -17,6 +17,7 @@ mod hooks;
 mod kept;
 mod life;
 mod logs;
+mod offers;
 mod panel;
 mod projects;
 mod questions;

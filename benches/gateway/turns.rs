@@ -162,6 +162,7 @@ impl Gateway {
         let dispatcher = Dispatcher::new(Parts {
             choices: Choices {
                 backend: backend.to_owned(),
+                backends: Vec::new(),
                 model: None,
                 // As in the recordings.
                 safety: Safety::Default,

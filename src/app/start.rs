@@ -110,6 +110,7 @@ impl Ground {
                         code = exit::UNAVAILABLE;
                     }
                     faults.extend(found);
+                    faults.extend(unknown_backends(&config, &foundation.roster));
                 }
                 Err(undecided) => {
                     if faults.is_empty() {
@@ -233,6 +234,9 @@ impl Ground {
             if let Some(backend) = settings.backend.as_ref().filter(|name| self.roster.get(name).is_none()) {
                 warnings.push(format!("channels.md: {lane} is to be answered by `{backend}`, which is no backend here"));
             }
+            for backend in settings.backends.iter().flatten().filter(|name| self.roster.get(name).is_none()) {
+                warnings.push(format!("channels.md: {lane} offers `{backend}`, which is no backend here"));
+            }
             if let Some(directory) = &settings.directory {
                 let found = self.workspace.directory(directory, &self.config.project_roots, home).await;
                 warnings.extend(found.err().map(|fault| format!("channels.md: nothing runs in {lane}: {fault}")));
@@ -283,6 +287,7 @@ impl Ground {
     fn choices(&self) -> Choices {
         Choices {
             backend: self.config.agent_backend.clone(),
+            backends: self.config.allowed_backends.clone(),
             model: self.config.backend_model.clone(),
             effort: self.config.backend_effort.clone(),
             safety: self.config.safety,
@@ -317,6 +322,14 @@ impl Ground {
             output_limit: config.limits.output,
         }
     }
+}
+
+/// What `ALLOWED_BACKENDS` names that is no backend. One whose component was refused is there all the same, only not to be
+/// chosen before it serves.
+fn unknown_backends(config: &Config, roster: &Roster) -> Vec<String> {
+    let there = |name: &String| roster.get(name).is_some() || config.backends_dir.join(format!("{name}.wasm")).is_file();
+    let unknown = config.allowed_backends.iter().filter(|name| !there(name));
+    unknown.map(|name| format!("ALLOWED_BACKENDS: there is no backend {name:?}; there are: {}", roster.names().join(", "))).collect()
 }
 
 /// Now and every hour; as long as the runtime lives.

@@ -30,6 +30,8 @@ pub struct Config {
     pub discord_bot_token: Option<SecretString>,
     /// Backend of channels without a choice of their own; [`AUTO`] until one was found.
     pub agent_backend: String,
+    /// Backends that people may choose beside it.
+    pub allowed_backends: Vec<String>,
     /// How agents run.
     pub backend_run: Runs,
     /// Program of that backend.
@@ -174,6 +176,7 @@ impl Config {
             discord_bot_token: read.optional("DISCORD_BOT_TOKEN").map(|token| token.trim().to_owned().into()),
             command_alias: read.optional("COMMAND_ALIAS").or_else(|| alias_of(&agent_backend)),
             agent_backend,
+            allowed_backends: read.list("ALLOWED_BACKENDS"),
             backend_run: read.runs("BACKEND_RUN"),
             backend_cli_path: read.optional("BACKEND_CLI_PATH").map(PathBuf::from),
             backend_model: read.plain_word("BACKEND_MODEL"),

@@ -19,6 +19,7 @@ const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> 
 pub const VARIABLES: &[Variable] = &[
     v("DISCORD_BOT_TOKEN", "", "Token of the Discord bot; needed by `aetheel run`, never given to an agent"),
     v("AGENT_BACKEND", "claude", "Name of the backend that answers, or `auto`"),
+    v("ALLOWED_BACKENDS", "", "Backends people may choose beside `AGENT_BACKEND` and what `channels.md` names, separated by commas"),
     v("BACKEND_RUN", "", "`live`, `one-shot`, or a list such as `claude=one-shot,codex=live`; otherwise what each backend prefers"),
     v("BACKEND_CLI_PATH", "", "Path of the program of `AGENT_BACKEND`; otherwise it is looked up in `PATH`"),
     v("BACKEND_MODEL", "", "Model `AGENT_BACKEND` uses; otherwise its own default"),

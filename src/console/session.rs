@@ -222,7 +222,7 @@ impl Session<'_> {
             Some("/backend") => match words.next() {
                 None => {
                     let current = self.dispatcher.backend_of(&Lane::Console).await;
-                    Ok(format!("{current} of {}", self.dispatcher.backend_names().join(", ")))
+                    Ok(format!("{current} of {}", self.dispatcher.backend_names(&Lane::Console).await.join(", ")))
                 }
                 Some(name) => self.dispatcher.choose_backend(&Lane::Console, name).await.map(|()| format!("{name} answers from now on")),
             },

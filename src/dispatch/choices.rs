@@ -14,6 +14,8 @@ use crate::workspace::LaneSettings;
 pub struct Choices {
     /// Backend of lanes without a choice of their own.
     pub backend: String,
+    /// Backends that people may choose beside it.
+    pub backends: Vec<String>,
     /// Model, for that backend only: another one would not know it.
     pub model: Option<String>,
     /// Level of effort, an id or label, for that backend only.
@@ -146,6 +148,7 @@ mod tests {
     fn choices() -> Choices {
         Choices {
             backend: "a".into(),
+            backends: vec![],
             model: Some("all".into()),
             effort: Some("low".into()),
             safety: Safety::Edit,

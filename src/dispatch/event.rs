@@ -94,7 +94,7 @@ impl Inner {
             return Answer { failure, ..plain_answer(self.parts.choices.backend.clone()) };
         }
         let bindings = self.parts.workspace.bindings();
-        let (name, lane) = self.backend_of(&event.lane).await;
+        let (name, lane, refused) = self.answering(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
             tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
             return plain_failure(name, format!("The backend is not available. (backend missing, {id})"));
@@ -157,6 +157,7 @@ impl Inner {
         drop(taken);
         self.report(&name, &result);
         let offer = self.lose(event, id, &name, (&binding, requested.as_deref()), &result).await;
+        notices.extend(self.fallen_back(&event.lane, refused.as_deref(), &label));
         notices.extend(self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await);
         if binding.unreadable {
             notices.push("What was kept of this conversation could not be read; this is a new one.".to_owned());

@@ -48,9 +48,9 @@ impl Knob {
 
 impl Inner {
     /// Who answers.
-    pub(super) async fn backend_knob(&self, lane: &Lane, name: &str) -> Knob {
-        let chosen = self.parts.workspace.bindings().active_backend(lane).await.is_some();
-        Knob { setting: Setting::Backend, current: Some(name.to_owned()), chosen, choices: self.offered(), open: false }
+    pub(super) async fn backend_knob(&self, lane: &Lane, settings: &LaneSettings, name: &str) -> Knob {
+        let chosen = self.parts.workspace.bindings().active_backend(lane).await.as_deref() == Some(name);
+        Knob { setting: Setting::Backend, current: Some(name.to_owned()), chosen, choices: self.offered(lane, settings), open: false }
     }
 
     /// What the backend of a lane supports; `own` is what people chose.

@@ -13,6 +13,7 @@ mod keeping;
 mod knobs;
 mod listings;
 mod lost;
+mod offers;
 mod pace;
 mod pages;
 mod projects;

@@ -37,8 +37,9 @@ impl Dispatcher {
             })?;
         }
         if let Some(backend) = named(&project.backend) {
-            if parts.backends.get(&backend).is_none() {
-                return Err(format!("There is no backend {backend:?}; there are: {}.", self.backend_names().join(", ")));
+            let (_, settings) = self.inner.backend_of(lane).await;
+            if let Some(why) = self.inner.not_offered(lane, &settings, &backend) {
+                return Err(why);
             }
             if let Some(reason) = parts.backends.unavailable(&backend).await {
                 return Err(format!("{backend} cannot be used here: {reason}. (unavailable)"));

@@ -121,7 +121,7 @@ impl Dispatcher {
     pub async fn compact(&self, lane: &Lane) -> Result<String, String> {
         let (name, _) = self.inner.backend_of(lane).await;
         let Some(backend) = self.inner.parts.backends.get(&name) else {
-            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names(lane).await.join(", ")));
         };
         if !backend.descriptor().has(Feature::Compact) {
             return Err(format!("{} cannot shorten a conversation. (unsupported)", backend.descriptor().label()));

@@ -67,21 +67,22 @@ impl Dispatcher {
         self.inner.backend_of(lane).await.0
     }
 
-    /// The backends to choose from.
-    #[must_use]
-    pub fn backend_names(&self) -> Vec<String> {
-        self.inner.parts.backends.offered()
+    /// The backends that people may choose in a lane.
+    pub async fn backend_names(&self, lane: &Lane) -> Vec<String> {
+        let (_, settings) = self.inner.backend_of(lane).await;
+        self.inner.offered(lane, &settings).into_iter().map(|choice| choice.id).collect()
     }
 
     /// Chooses the backend of a lane, from its next turn on.
     ///
     /// # Errors
-    /// When there is no such backend, it cannot work here, or the file cannot be written; in words for the person who
-    /// asked.
+    /// When there is no such backend, the operator does not offer it there, it cannot work here, or the file cannot be
+    /// written; in words for the person who asked.
     pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
         let backends = &self.inner.parts.backends;
-        if backends.get(name).is_none() {
-            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+        let (_, settings) = self.inner.backend_of(lane).await;
+        if let Some(why) = self.inner.not_offered(lane, &settings, name) {
+            return Err(why);
         }
         if let Some(reason) = backends.unavailable(name).await {
             return Err(format!("{name} cannot be used here: {reason}. (unavailable)"));
@@ -95,8 +96,9 @@ impl Dispatcher {
     /// # Errors
     /// Why it cannot; in words for the person who asked.
     pub async fn ping(&self, name: &str) -> Result<String, String> {
-        let Some(backend) = self.inner.parts.backends.get(name) else {
-            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+        let backends = &self.inner.parts.backends;
+        let Some(backend) = backends.get(name) else {
+            return Err(format!("There is no backend {name:?}; there are: {}.", backends.offered().join(", ")));
         };
         if let Some(reason) = self.inner.parts.backends.unavailable(name).await {
             return Err(format!("{name} cannot be used here: {reason}. (unavailable)"));
@@ -130,12 +132,12 @@ impl Dispatcher {
         }
         let (name, settings) = self.inner.backend_of(lane).await;
         let Some(backend) = self.inner.parts.backends.get(&name) else {
-            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names().join(", ")));
+            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names(lane).await.join(", ")));
         };
         let descriptor = backend.descriptor();
         let bindings = self.inner.parts.workspace.bindings();
         let now = effective(&self.inner.parts.choices, &settings, &self.inner.chosen(lane, &name).await, descriptor);
-        let backends = self.inner.offered();
+        let backends = self.inner.offered(lane, &settings);
         let desk = Desk { choices: &self.inner.parts.choices, settings: &settings, descriptor, now: &now, backends: &backends };
         desk.supported(setting)?;
         let Some(value) = value else { return Ok(desk.shown(setting)) };

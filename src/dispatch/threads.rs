@@ -38,20 +38,35 @@ impl Inner {
         lock(&self.parents).get(channel).map(|parent| Lane::Channel(*parent))
     }
 
-    /// Who answers in a lane, and what the operator wrote about it. What belongs to the thread goes before what belongs to
-    /// its channel; of either, what people chose before what the operator wrote.
+    /// Who answers in a lane, and what the operator wrote about it.
     pub(super) async fn backend_of(&self, lane: &Lane) -> (String, LaneSettings) {
+        let (name, settings, _) = self.answering(lane).await;
+        (name, settings)
+    }
+
+    /// Who answers in a lane, what the operator wrote about it, and whom people chose who may not. What belongs to the
+    /// thread goes before what belongs to its channel; of either, what people chose before what the operator wrote.
+    pub(super) async fn answering(&self, lane: &Lane) -> (String, LaneSettings, Option<String>) {
         let (channels, bindings) = (self.parts.workspace.channels().await, self.parts.workspace.bindings());
-        let mut settings = channels.of(lane);
-        let mut name = bindings.active_backend(lane).await.or_else(|| settings.backend.clone());
-        if let Some(parent) = self.parent_of(lane) {
-            let above = channels.of(&parent);
-            if name.is_none() {
-                name = bindings.active_backend(&parent).await.or_else(|| above.backend.clone());
+        let own = channels.of(lane);
+        let parent = self.parent_of(lane);
+        let above = parent.as_ref().map(|parent| channels.of(parent));
+        let settings = above.as_ref().map_or_else(|| own.clone(), |above| own.clone().or(above));
+        let (mut name, mut refused) = (None, None);
+        for (lane, written) in std::iter::once((lane, &own)).chain(parent.as_ref().zip(above.as_ref())) {
+            if let Some(chosen) = bindings.active_backend(lane).await {
+                if self.may_choose(lane, &settings, &chosen) {
+                    name = Some(chosen);
+                } else {
+                    refused.get_or_insert(chosen);
+                }
             }
-            settings = settings.or(&above);
+            name = name.or_else(|| written.backend.clone());
+            if name.is_some() {
+                break;
+            }
         }
-        (name.unwrap_or_else(|| self.parts.choices.backend.clone()), settings)
+        (name.unwrap_or_else(|| self.parts.choices.backend.clone()), settings, refused)
     }
 
     /// What people chose for a lane and backend.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::knobs::Knob;
 use super::{Dispatcher, Inner, lock};
-use crate::agent::descriptor::{Choice, Feature};
+use crate::agent::descriptor::Feature;
 use crate::event::{Event, EventKind, Lane};
 use crate::plain::clean_text;
 use crate::workspace::SessionId;
@@ -112,12 +112,12 @@ impl Dispatcher {
     /// What there is to show about a lane.
     pub async fn view(&self, lane: &Lane) -> View {
         let inner = &self.inner;
-        let (name, settings) = inner.backend_of(lane).await;
+        let (name, settings, refused) = inner.answering(lane).await;
         let backend = inner.parts.backends.get(&name);
         let descriptor = backend.as_ref().map(|backend| backend.descriptor());
         let directory = inner.directory_of(&settings).await;
         let (mut warnings, mut for_owners) = (Vec::new(), Vec::new());
-        let mut knobs = vec![inner.backend_knob(lane, &name).await];
+        let mut knobs = vec![inner.backend_knob(lane, &settings, &name).await];
         match descriptor {
             Some(descriptor) => {
                 let in_force = inner.in_force(lane, &settings, descriptor).await;
@@ -127,6 +127,9 @@ impl Dispatcher {
                 for_owners.extend(in_force.warnings);
             }
             None => warnings.push(format!("The backend {name} is not there: choose another one with /backend.")),
+        }
+        if let Some(refused) = &refused {
+            warnings.push(format!("{refused} was chosen here, but the operator does not allow it: {name} answers."));
         }
         if let Err(fault) = &directory {
             warnings
@@ -179,16 +182,6 @@ impl Inner {
     async fn unable(&self, name: &str) -> Option<String> {
         let reason = tokio::time::timeout(LOOK, self.parts.backends.unavailable(name)).await.ok().flatten()?;
         Some(format!("{name} cannot work here: {reason}."))
-    }
-
-    /// The backends to choose from, by name and label.
-    pub(super) fn offered(&self) -> Vec<Choice> {
-        let backends = &self.parts.backends;
-        let choice = |name: String| {
-            let label = backends.get(&name).map_or_else(|| name.clone(), |backend| backend.descriptor().label().to_owned());
-            Choice { id: name, label }
-        };
-        backends.offered().into_iter().map(choice).collect()
     }
 }
 

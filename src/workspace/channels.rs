@@ -21,6 +21,8 @@ pub struct LaneSettings {
     pub directory: Option<String>,
     /// Who answers.
     pub backend: Option<String>,
+    /// The backends that people may choose, in place of those that are offered for all.
+    pub backends: Option<Vec<String>>,
     /// For [`LaneSettings::backend`]; without one, for the default backend.
     pub model: Option<String>,
     /// Likewise.
@@ -107,6 +109,7 @@ impl LaneSettings {
             model: self.model.or_else(|| project.model.clone().filter(|_| same)),
             effort: self.effort.or_else(|| project.effort.clone().filter(|_| same)),
             backend: self.backend.or_else(|| project.backend.clone()),
+            backends: self.backends.or_else(|| project.backends.clone()),
             safety: self.safety.or(project.safety),
             mode: self.mode.or(project.mode),
             fault: self.fault.or_else(|| project.fault.clone()),
@@ -137,6 +140,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
             "project" => project = Some(entry),
             "directory" => settings.directory = Some(text.to_owned()),
             "backend" => settings.backend = Some(text.to_lowercase()),
+            "backends" => settings.backends = Some(names(text)),
             "model" if plain(text) => settings.model = Some(text.to_owned()),
             "model" => strange("a model begins with no dash and holds no control characters; it is ignored"),
             "effort" | "thinking" => settings.effort = Some(text.to_owned()),
@@ -159,6 +163,12 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
         }
     }
     (settings, project)
+}
+
+/// Names separated by commas; `none` is none.
+fn names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(|name| name.trim().trim_matches('`').to_lowercase());
+    names.filter(|name| !name.is_empty() && name != "none").collect()
 }
 
 /// A level by its own name or by that of `PERMISSION_MODE`.

@@ -449,6 +449,7 @@ pub async fn parts(
     Parts {
         choices: Choices {
             backend: backend.into(),
+            backends: vec![],
             model: None,
             safety: Safety::Edit,
             mode: Mode::Build,

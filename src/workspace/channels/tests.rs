@@ -1,6 +1,16 @@
 use super::*;
 
 #[test]
+fn the_backends_people_may_choose_are_a_list_and_none_is_nobody() {
+    let text = "## project site\n- backends: `Codex`, gemini\n\n## channel 1\n- project: site\n\n## channel 2\n- backends: none\n- project: site\n";
+    let channels = Channels::parse(text);
+    assert_eq!(channels.warnings, Vec::<String>::new());
+    assert_eq!(channels.of(&Lane::Channel(1)).backends, Some(vec!["codex".to_owned(), "gemini".to_owned()]));
+    assert_eq!(channels.of(&Lane::Channel(2)).backends, Some(vec![]));
+    assert_eq!(channels.of(&Lane::Channel(3)).backends, None);
+}
+
+#[test]
 fn a_channel_has_its_projects_settings_where_it_is_silent() {
     let text = "\
 ## channel #site (42)
@@ -24,6 +34,7 @@ fn a_channel_has_its_projects_settings_where_it_is_silent() {
         effort: Some("high".into()),
         safety: Some(Safety::Edit),
         mode: Some(Mode::Build),
+        backends: None,
         fault: None,
     };
     assert_eq!(channels.of(&Lane::Channel(42)), wanted);

@@ -1,0 +1,109 @@
+//! Which backends people may choose: those the operator listed.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OWNER, THREAD};
+use crate::support::guests::Wat;
+use crate::support::program::Installation;
+
+/// Puts a backend there that answers `NAME-1` and can work.
+fn add(installation: &Installation, name: &str) {
+    let mut other = Wat::new(name, &format!("{name}-1"));
+    other.descriptor = json!({ "programs": [{ "name": "aetheel" }] });
+    fs::write(installation.backend(name), other.build()).unwrap();
+}
+
+fn channels(installation: &Installation, text: &str) {
+    fs::write(installation.path("config").join("channels.md"), text).unwrap();
+}
+
+#[tokio::test]
+async fn people_choose_only_among_the_backends_that_the_operator_listed() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
+    add(&installation, "second");
+    add(&installation, "third");
+    channels(&installation, &format!("## channel {THREAD}\n- backends: third\n"));
+    let _bot = serving(&installation).await;
+    let said = async |channel, user, name| local.answer_to(local.slash(channel, user, "backend", Some(name))).await.content;
+    for user in [ANN, OWNER] {
+        let refused = said(CHANNEL, user, "third").await;
+        assert_eq!(refused, "The operator does not offer third here (ALLOWED_BACKENDS); there are: demo, second. (not allowed)");
+    }
+    let refused = said(THREAD, ANN, "second").await;
+    assert!(refused.contains("does not offer second here (ALLOWED_BACKENDS); there are: demo, third."), "{refused}");
+    let unknown = said(CHANNEL, ANN, "fourth").await;
+    assert_eq!(unknown, "There is no backend \"fourth\"; there are: demo, second.");
+    let chosen = said(CHANNEL, ANN, "second").await;
+    assert!(chosen.contains("second"), "{chosen}");
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text == "second-1").await;
+}
+
+#[tokio::test]
+async fn nobody_is_offered_another_backend_and_never_the_demo_where_the_operator_listed_none() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("AGENT_BACKEND", "second");
+    add(&installation, "second");
+    let _bot = serving(&installation).await;
+    let refused = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("demo"))).await.content;
+    assert!(refused.contains("does not offer demo here (ALLOWED_BACKENDS); there are: second."), "{refused}");
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text == "second-1").await;
+}
+
+#[tokio::test]
+async fn a_choice_that_is_no_longer_allowed_does_not_count_and_the_answer_says_so_once() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
+    add(&installation, "second");
+    let mut bot = serving(&installation).await;
+    let chosen = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("second"))).await.content;
+    assert!(chosen.contains("second"), "{chosen}");
+    bot.signal(Signal::TERM);
+    bot.ended().await;
+    let installation = installation.with("ALLOWED_BACKENDS", "");
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "one");
+    let fallen_back = "second was chosen here, but the operator does not allow it any more: Demo agent answers.";
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: one")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains(fallen_back)).await;
+    local.mention(CHANNEL, ANN, "two");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: two")).await;
+    let told = local.messages(CHANNEL).iter().filter(|message| message.content.contains(fallen_back)).count();
+    assert_eq!(told, 1);
+}
+
+#[tokio::test]
+async fn what_was_chosen_for_any_lane_is_held_to_the_list_but_not_at_the_operators_own_console() {
+    let installation = Installation::new();
+    add(&installation, "second");
+    let ended = installation.run(&["console"], "/backend second\nhello\n").await;
+    assert!(ended.stdout.contains("second-1"), "{} {}", ended.stdout, ended.stderr);
+    // As a hand or an earlier version may have left it.
+    let state = installation.path("config").join("state/sessions.md");
+    let text = fs::read_to_string(&state).unwrap().replace("console", "hook:startup");
+    assert!(text.contains("hook:startup"), "{text}");
+    fs::write(&state, text).unwrap();
+    fs::write(installation.path("config").join("agents.md"), "# Agents\n\n## Hooks\n\n- startup: Say hello.\n").unwrap();
+    let local = LocalDiscord::start().await;
+    let installation = installation.with("DISCORD_API_BASE", local.url()).with("DISCORD_BOT_TOKEN", crate::support::discord::TOKEN);
+    let bot = serving(&installation).await;
+    bot.logs_where("the choice does not count", |line| {
+        line["message"].as_str().is_some_and(|said| said.contains("chose second, which is not allowed there"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_name_on_the_list_that_is_no_backend_stops_the_start() {
+    let installation = Installation::new().with("ALLOWED_BACKENDS", "second, typo");
+    add(&installation, "second");
+    let ended = installation.run(&["check"], "").await;
+    assert_eq!(ended.code, 78, "{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("ALLOWED_BACKENDS: there is no backend \"typo\"; there are: demo, second"), "{}", ended.stderr);
+}
