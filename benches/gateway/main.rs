@@ -1,5 +1,6 @@
 //! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of it with `-- parse`,
-//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns`, `-- messages`, `-- webhooks` or `-- output`.
+//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns`, `-- messages`, `-- webhooks` or `-- output`; one backend's
+//! parser with `-- parse claude`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make bench` builds all of it.
 //! Without optimisation (`cargo test --bench gateway -- live`), `parse` and `live` do everything only a few times, to see that
@@ -43,11 +44,11 @@ fn main() {
         ["open-sessions", backend, cache] => return runtime().block_on(live::open_sessions(backend, Path::new(cache))),
         _ => {}
     }
-    let wanted: Vec<&String> = words.iter().filter(|argument| !argument.starts_with('-')).collect();
-    let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|word| part.contains(word.as_str()));
+    let wanted: Vec<&str> = words.iter().map(String::as_str).filter(|argument| !argument.starts_with('-')).collect();
+    let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|word| part.contains(word));
     let runtime = runtime();
     if wants("parse") {
-        runtime.block_on(parse::measure());
+        runtime.block_on(parse::measure(&wanted));
     }
     if wants("live") {
         runtime.block_on(live::measure());

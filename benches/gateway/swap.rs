@@ -40,7 +40,7 @@ pub async fn measure() {
             loading.push(took);
         }
         let p99 = report::percentile(&whole, 99);
-        report::goal(&format!("{way}, until it serves"), &report::spread(&whole), "p99 ≤ 500 ms", p99 <= Duration::from_millis(500));
+        report::goal(&format!("{way}, until it serves"), &report::spread(&whole), "p99 ≤ 300 ms", p99 <= Duration::from_millis(300));
         report::figure("of that reading, compiling and trying out", &report::spread(&loading));
     }
 }

@@ -85,6 +85,14 @@ struct State {
     epochs: HashMap<Lane, u64>,
 }
 
+impl State {
+    /// What a lane has with any backend.
+    fn of(&self, lane: &Lane) -> impl Iterator<Item = &Item> {
+        let first = (lane.clone(), String::new());
+        self.ledger.entries.range(first..).map(|(_, item)| item).take_while(move |item| item.lane == *lane)
+    }
+}
+
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
@@ -124,16 +132,13 @@ impl Bindings {
     /// The backend chosen for a lane; none: the operator's.
     pub async fn active_backend(&self, lane: &Lane) -> Option<String> {
         let lane = lane.clone();
-        self.look(move |state| {
-            state.ledger.entries.values().find(|item| item.lane == lane && item.current).map(|item| item.backend.clone())
-        })
-        .await
+        self.look(move |state| state.of(&lane).find(|item| item.current).map(|item| item.backend.clone())).await
     }
 
     /// Whether there is anything about a lane.
     pub async fn knows(&self, lane: &Lane) -> bool {
         let lane = lane.clone();
-        self.look(move |state| state.ledger.entries.values().any(|item| item.lane == lane)).await
+        self.look(move |state| state.of(&lane).next().is_some()).await
     }
 
     /// Lines that could not be read when the file was last read, each with its number. They stay in the file.
@@ -277,24 +282,43 @@ impl Bindings {
         backend: &str,
         change: impl FnOnce(u64, &mut Item) -> T + Send + 'static,
     ) -> Result<T, BindingsError> {
-        let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.write(move |state| {
-            let epoch = state.epochs.get(&lane).copied().unwrap_or(0);
-            let item = state.ledger.entries.entry((lane.clone(), backend.clone())).or_insert_with(|| Item::new(&lane, &backend));
-            change(epoch, item)
+        let key = (lane.clone(), backend.to_owned());
+        self.with(move |state| {
+            let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
+            let known = state.ledger.entries.get(&key);
+            let mut item = known.cloned().unwrap_or_else(|| Item::new(&key.0, &key.1));
+            let is_known = known.is_some();
+            let answer = change(epoch, &mut item);
+            if item.says_something() {
+                state.ledger.put(item)?;
+            } else if is_known {
+                state.ledger.entries.remove(&key);
+                state.ledger.save()?;
+            }
+            Ok(answer)
         })
         .await
     }
 
     async fn write<T: Send + 'static>(&self, change: impl FnOnce(&mut State) -> T + Send + 'static) -> Result<T, BindingsError> {
+        self.with(move |state| {
+            let answer = change(state);
+            state.ledger.entries.retain(|_, item| item.says_something());
+            state.ledger.save()?;
+            Ok(answer)
+        })
+        .await
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut State) -> Result<T, BindingsError> + Send + 'static,
+    ) -> Result<T, BindingsError> {
         let bindings = self.clone();
         blocking(move || {
             let mut state = bindings.lock();
             state.ledger.refresh()?;
-            let answer = change(&mut state);
-            state.ledger.entries.retain(|_, item| item.current || item.session.is_some() || !item.settings.is_empty());
-            state.ledger.save()?;
-            Ok(answer)
+            change(&mut state)
         })
         .await
     }
@@ -307,6 +331,11 @@ impl Bindings {
 impl Item {
     fn new(lane: &Lane, backend: &str) -> Self {
         Self { lane: lane.clone(), backend: backend.to_owned(), current: false, session: None, settings: BTreeMap::new() }
+    }
+
+    /// Whether its line would be worth keeping.
+    fn says_something(&self) -> bool {
+        self.current || self.session.is_some() || !self.settings.is_empty()
     }
 }
 

@@ -24,6 +24,8 @@ again whenever it changed: take out a line to forget a conversation here, or cha
 pub const KEPT: usize = 10;
 /// Conversations kept of all lanes together.
 const KEPT_IN_ALL: usize = 5_000;
+/// How many more there may be before the oldest go, all at once: the file is written anew for it.
+const ROOM: usize = 500;
 
 /// A conversation that a lane had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,11 +86,15 @@ impl History {
         let before = before.cloned();
         self.write(move |ledger| {
             let before = before.map(|before| (past.lane.clone(), past.backend.clone(), before.to_string()));
-            if let Some(before) = before.and_then(|key| ledger.entries.remove(&key)) {
-                past.title = before.title;
-            }
+            let before = before.and_then(|key| ledger.entries.remove(&key));
+            let (lane, backend) = (past.lane.clone(), past.backend.clone());
+            let Some(before) = before else {
+                ledger.put(past)?;
+                return if is_too_long(ledger, lane, backend) { prune(ledger) } else { Ok(()) };
+            };
+            past.title = before.title;
             ledger.entries.insert(past.key(), past);
-            prune(ledger);
+            prune(ledger)
         })
         .await
     }
@@ -99,7 +105,11 @@ impl History {
     /// [`FileError`].
     pub async fn forget(&self, lane: &Lane, backend: &str, session: &SessionId) -> Result<(), FileError> {
         let key = (lane.clone(), backend.to_owned(), session.to_string());
-        self.write(move |ledger| drop(ledger.entries.remove(&key))).await
+        self.write(move |ledger| {
+            ledger.entries.remove(&key);
+            ledger.save()
+        })
+        .await
     }
 
     async fn look<T: Send + 'static>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Past>) -> T + Send + 'static) -> T {
@@ -114,13 +124,12 @@ impl History {
         .await
     }
 
-    async fn write(&self, change: impl FnOnce(&mut Ledger<Past>) + Send + 'static) -> Result<(), FileError> {
+    async fn write(&self, change: impl FnOnce(&mut Ledger<Past>) -> Result<(), FileError> + Send + 'static) -> Result<(), FileError> {
         let history = self.clone();
         blocking(move || {
             let mut ledger = history.lock();
             ledger.refresh()?;
-            change(&mut ledger);
-            ledger.save()
+            change(&mut ledger)
         })
         .await
     }
@@ -130,8 +139,15 @@ impl History {
     }
 }
 
-/// Keeps the latest ones.
-fn prune(ledger: &mut Ledger<Past>) {
+/// Whether there are too many, of a lane and backend or, by so many that making room is worth it, in all.
+fn is_too_long(ledger: &Ledger<Past>, lane: Lane, backend: String) -> bool {
+    let first = (lane, backend, String::new());
+    let of_lane = ledger.entries.range(first.clone()..).take_while(|(key, _)| (&key.0, &key.1) == (&first.0, &first.1)).count();
+    of_lane > KEPT || ledger.entries.len() > KEPT_IN_ALL + ROOM
+}
+
+/// Writes the latest ones, and no others.
+fn prune(ledger: &mut Ledger<Past>) -> Result<(), FileError> {
     let mut all: Vec<_> = ledger.entries.iter().map(|(key, past)| (past.since, key.clone())).collect();
     all.sort_by(|a, b| b.cmp(a));
     let mut counts: HashMap<(Lane, String), usize> = HashMap::new();
@@ -142,6 +158,7 @@ fn prune(ledger: &mut Ledger<Past>) {
             ledger.entries.remove(&key);
         }
     }
+    ledger.save()
 }
 
 impl Entry for Past {

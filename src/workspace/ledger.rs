@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,8 @@ pub(super) struct Ledger<E: Entry> {
     heading: &'static str,
     read: bool,
     stamp: Option<Stamp>,
+    /// Entries changed and could not be written.
+    behind: bool,
     lines: Vec<Line<E::Key>>,
     pub entries: BTreeMap<E::Key, E>,
     /// What could not be read, one line each.
@@ -60,6 +62,7 @@ impl<E: Entry> Ledger<E> {
             heading,
             read: false,
             stamp: None,
+            behind: false,
             lines: Vec::new(),
             entries: BTreeMap::new(),
             warnings: Vec::new(),
@@ -105,23 +108,64 @@ impl<E: Entry> Ledger<E> {
         if self.lines.is_empty() {
             text.push_str(self.heading);
         }
+        let mut lines = Vec::with_capacity(self.entries.len());
         for line in &self.lines {
-            let line = match line {
-                Line::Kept(line) => line.clone(),
-                Line::Entry(key) => match missing.remove(key) {
-                    Some(entry) => format!("- {}", entry.write()),
-                    None => continue,
-                },
-            };
-            text.push_str(&line);
-            text.push('\n');
+            match line {
+                Line::Kept(line) => {
+                    text.push_str(line);
+                    text.push('\n');
+                    lines.push(Line::Kept(line.clone()));
+                }
+                Line::Entry(key) => {
+                    if let Some(entry) = missing.remove(key) {
+                        text.push_str(&item(entry));
+                        lines.push(Line::Entry(key.clone()));
+                    }
+                }
+            }
         }
-        for entry in missing.values() {
-            text.push_str(&format!("- {}\n", entry.write()));
+        for (key, entry) in missing {
+            text.push_str(&item(entry));
+            lines.push(Line::Entry(key.clone()));
         }
+        self.behind = true;
         self.stamp = Some(replace(&self.path, text.as_bytes()).map_err(|source| FileError::new("write", &self.path, source))?);
-        self.parse(&text);
+        self.behind = false;
+        if self.lines.is_empty() || !self.warnings.is_empty() {
+            // The heading's lines are not known, or the numbers in the warnings no longer hold.
+            self.parse(&text);
+        } else {
+            self.lines = lines;
+        }
         Ok(())
+    }
+
+    /// Keeps an entry and returns when it is on disk. What stands there already costs nothing, and a new one a line at the
+    /// end, however long the file is. After an error it is in force all the same, and is written with the next change.
+    pub(super) fn put(&mut self, entry: E) -> Result<(), FileError>
+    where
+        E: PartialEq,
+    {
+        let (key, line) = (entry.key(), item(&entry));
+        let old = self.entries.get(&key).map(|old| *old == entry);
+        self.entries.insert(key.clone(), entry);
+        match (old, self.stamp) {
+            (Some(true), _) if !self.behind => Ok(()),
+            (None, Some(stamp)) if !self.behind => {
+                let added = add(&self.path, &line, stamp);
+                self.behind = added.is_err();
+                let (stamp, alone) = added.map_err(|(source, stamp)| {
+                    self.stamp = stamp.or(self.stamp);
+                    FileError::new("write", &self.path, source)
+                })?;
+                self.stamp = Some(stamp);
+                // What somebody else wrote meanwhile is not known yet.
+                self.read = alone;
+                self.lines.push(Line::Entry(key));
+                Ok(())
+            }
+            _ => self.save(),
+        }
     }
 
     /// Whether there is a list item that could not be read and names all of these values.
@@ -135,7 +179,7 @@ impl<E: Entry> Ledger<E> {
     /// there are many. After an error they are not known.
     pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
         let failed = |source| FileError::new("write", &self.path, source);
-        let text: String = entries.iter().map(|entry| format!("- {}\n", entry.write())).collect();
+        let text: String = entries.iter().map(item).collect();
         if self.stamp.is_none() {
             let whole = format!("{}{text}", self.heading);
             self.stamp = Some(replace(&self.path, whole.as_bytes()).map_err(failed)?);
@@ -156,6 +200,7 @@ impl<E: Entry> Ledger<E> {
     }
 
     fn parse(&mut self, text: &str) {
+        self.behind = false;
         self.lines.clear();
         self.entries.clear();
         self.warnings.clear();
@@ -183,9 +228,30 @@ impl<E: Entry> Ledger<E> {
     }
 }
 
+/// An entry as a line of the file.
+fn item(entry: &impl Entry) -> String {
+    format!("- {}\n", entry.write())
+}
+
 /// Adds text to a file that is there, on a line of its own even behind a torn one.
-fn append(path: &Path, text: &str) -> std::io::Result<Stamp> {
+fn append(path: &Path, text: &str) -> io::Result<Stamp> {
     let mut file = OpenOptions::new().read(true).append(true).open(path)?;
+    write_end(&mut file, text)
+}
+
+/// The same to a file that was last seen in the state `known`. Returns its state now, and whether it was still in that one;
+/// after an error, what was added of the text is taken back, and the state is the one after that, where it can be told.
+fn add(path: &Path, text: &str, known: Stamp) -> Result<(Stamp, bool), (io::Error, Option<Stamp>)> {
+    let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(|error| (error, None))?;
+    let before = file.metadata().map_err(|error| (error, None))?;
+    let alone = Stamp::of(&before) == known;
+    write_end(&mut file, text).map(|stamp| (stamp, alone)).map_err(|error| {
+        let _ = file.set_len(before.len());
+        (error, file.metadata().ok().filter(|_| alone).map(|metadata| Stamp::of(&metadata)))
+    })
+}
+
+fn write_end(file: &mut File, text: &str) -> io::Result<Stamp> {
     let mut last = [b'\n'];
     let size = file.metadata()?.len();
     if size > 0 {
@@ -226,6 +292,11 @@ pub(super) fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
 pub(super) fn code(value: &str) -> String {
     let mut span = String::with_capacity(value.len() + 2);
     span.push('`');
+    if value.bytes().all(|b| b.is_ascii_graphic() && b != b'`' && b != b'%') {
+        span.push_str(value);
+        span.push('`');
+        return span;
+    }
     for c in value.chars() {
         if c == '`' || c == '%' || c.is_control() {
             let mut bytes = [0; 4];
@@ -248,4 +319,98 @@ fn decode(span: &str) -> Option<String> {
         bytes.extend_from_slice(&piece.as_bytes()[2..]);
     }
     String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test that panics says what is wrong
+
+    use std::fs;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Item(String, String);
+
+    impl Entry for Item {
+        type Key = String;
+
+        fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+            match tokens {
+                [Token::Code(key), Token::Code(value)] => Some(Ok(Self(key.clone(), value.clone()))),
+                _ => Some(Err("two values".to_owned())),
+            }
+        }
+
+        fn key(&self) -> String {
+            self.0.clone()
+        }
+
+        fn write(&self) -> String {
+            format!("{} {}", code(&self.0), code(&self.1))
+        }
+    }
+
+    fn item(key: &str, value: &str) -> Item {
+        Item(key.to_owned(), value.to_owned())
+    }
+
+    fn stamp(path: &Path) -> Stamp {
+        fresh::stamp(path).unwrap().unwrap()
+    }
+
+    fn inode(path: &Path) -> u64 {
+        std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap())
+    }
+
+    #[test]
+    fn a_new_entry_is_a_line_at_the_end_and_one_that_stands_there_touches_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.md");
+        let mut ledger = Ledger::open(&path, "# Heading\n\n").unwrap();
+        ledger.put(item("a", "1")).unwrap();
+        let first = inode(&path);
+        ledger.put(item("b", "2`%\n")).unwrap();
+        assert_eq!(inode(&path), first, "the file was written anew");
+        let before = stamp(&path);
+        ledger.put(item("a", "1")).unwrap();
+        assert_eq!(stamp(&path), before);
+        ledger.put(item("a", "3")).unwrap();
+        ledger.entries.remove("b");
+        ledger.save().unwrap();
+        ledger.put(item("c", "4")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "# Heading\n\n- `a` `3`\n- `c` `4`\n");
+        assert!(!ledger.refresh().unwrap(), "it knows the state it left the file in");
+        assert_eq!(Ledger::<Item>::open(&path, "").unwrap().entries, ledger.entries);
+    }
+
+    #[test]
+    fn what_cannot_be_added_is_in_force_and_written_with_the_next_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.md");
+        let mut ledger = Ledger::open(&path, "").unwrap();
+        ledger.put(item("a", "1")).unwrap();
+        // A disk that is full.
+        let whole = (ledger.path.clone(), ledger.stamp);
+        (ledger.path, ledger.stamp) = ("/dev/full".into(), Some(stamp(Path::new("/dev/full"))));
+        ledger.put(item("b", "2")).unwrap_err();
+        assert!(!ledger.refresh().unwrap() && ledger.entries.contains_key("b"), "it is forgotten");
+        (ledger.path, ledger.stamp) = whole;
+        ledger.put(item("b", "2")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "- `a` `1`\n- `b` `2`\n");
+    }
+
+    #[test]
+    fn a_line_is_added_behind_a_torn_one_and_what_somebody_wrote_meanwhile_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.md");
+        let mut ledger = Ledger::open(&path, "").unwrap();
+        ledger.put(item("a", "1")).unwrap();
+        // Behind the ledger's back, and with the line cut off.
+        fs::write(&path, "- `a` `1`\n- `by hand` `5`").unwrap();
+        ledger.put(item("b", "2")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "- `a` `1`\n- `by hand` `5`\n- `b` `2`\n");
+        assert!(ledger.refresh().unwrap());
+        assert_eq!(ledger.entries.keys().collect::<Vec<_>>(), ["a", "b", "by hand"]);
+    }
 }
