@@ -89,18 +89,32 @@ pub enum Origin {
         /// The message itself.
         message: u64,
     },
-    /// A Discord slash command; its token stays in the Discord adapter.
+    /// A Discord slash command.
     Interaction {
         /// Channel or thread.
         channel: u64,
         /// The interaction itself.
         interaction: u64,
+        /// The way back to the command's own message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pass: Option<Pass>,
     },
     /// The gateway itself.
     Internal {
         /// Where the answer goes; none: the operator's output channel, if there is one.
         channel: Option<u64>,
     },
+}
+
+/// The token of a slash command: good for its own message, for fifteen minutes. Not shown by `Debug`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pass(pub String);
+
+impl fmt::Debug for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pass")
+    }
 }
 
 /// A file that came with a prompt; its bytes are fetched when its turn begins.
@@ -147,6 +161,9 @@ pub struct Event {
     /// See [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
+    /// See [`NewEvent::opens_thread`]; no longer, once there is one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens_thread: bool,
 }
 
 impl Event {
@@ -179,6 +196,8 @@ pub struct NewEvent {
     pub attached: Vec<Attached>,
     /// What is the same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second one is not taken.
     pub key: Option<String>,
+    /// A thread is opened first, and it is answered there. Until then it waits in no lane.
+    pub opens_thread: bool,
 }
 
 impl NewEvent {
@@ -186,14 +205,14 @@ impl NewEvent {
     #[must_use]
     pub fn new(kind: EventKind, lane: Lane, origin: Origin, prompt: impl Into<String>) -> Self {
         let prompt = prompt.into();
-        Self { kind, lane, origin, author: None, asker: None, prompt, parent: None, attached: Vec::new(), key: None }
+        Self { kind, lane, origin, author: None, asker: None, prompt, parent: None, attached: Vec::new(), key: None, opens_thread: false }
     }
 
     /// Returns it as it was accepted.
     #[must_use]
     pub fn accepted(self, sequence: Sequence, accepted_ms: i64) -> Event {
-        let Self { kind, lane, origin, author, asker, prompt, parent, attached, key } = self;
-        Event { sequence, accepted_ms, kind, lane, origin, author, asker, prompt, parent, attached, key }
+        let Self { kind, lane, origin, author, asker, prompt, parent, attached, key, opens_thread } = self;
+        Event { sequence, accepted_ms, kind, lane, origin, author, asker, prompt, parent, attached, key, opens_thread }
     }
 }
 

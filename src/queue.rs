@@ -68,6 +68,8 @@ pub struct Queue {
     lanes: HashMap<Lane, LaneState>,
     /// The first waiting event of every lane in which nothing runs.
     ready: BTreeSet<Sequence>,
+    /// Accepted events that something has to be done for before they wait in a lane.
+    held: BTreeMap<Sequence, Event>,
 }
 
 impl Queue {
@@ -82,6 +84,7 @@ impl Queue {
             running: BTreeMap::new(),
             lanes: HashMap::new(),
             ready: BTreeSet::new(),
+            held: BTreeMap::new(),
         }
     }
 
@@ -92,6 +95,51 @@ impl Queue {
     /// # Errors
     /// [`Rejection`]; the queue is unchanged and no sequence number is used up. `Busy` comes before `Full`.
     pub fn accept(&mut self, event: NewEvent, now_ms: i64) -> Result<Event, Rejection> {
+        let idle_lane = self.examine(&event)?;
+        let event = self.number(event, now_ms);
+        self.lanes.entry(event.lane.clone()).or_default().waiting.insert(event.sequence);
+        if idle_lane {
+            self.ready.insert(event.sequence);
+        }
+        self.waiting.insert(event.sequence, event.clone());
+        Ok(event)
+    }
+
+    /// Takes an event in like [`Queue::accept`], for which something has to be done before it waits in a lane. It counts
+    /// as waiting, and nothing hands it out before [`Queue::release`].
+    ///
+    /// # Errors
+    /// [`Rejection`], as for an event that waits.
+    pub fn hold(&mut self, event: NewEvent, now_ms: i64) -> Result<Event, Rejection> {
+        self.examine(&event)?;
+        let event = self.number(event, now_ms);
+        self.held.insert(event.sequence, event.clone());
+        Ok(event)
+    }
+
+    /// Holds an event that was accepted before, under its own number, whatever the limits.
+    pub fn hold_again(&mut self, event: Event) {
+        self.last = self.last.max(event.sequence);
+        self.held.insert(event.sequence, event);
+    }
+
+    /// Lets a held event, as it is now, wait in its lane under its number. False: it is held no longer.
+    pub fn release(&mut self, event: Event) -> bool {
+        let held = self.held.remove(&event.sequence).is_some();
+        if held {
+            self.restore(event);
+        }
+        held
+    }
+
+    /// Gives an event its number and does not take it in.
+    pub fn number(&mut self, event: NewEvent, now_ms: i64) -> Event {
+        self.last += 1;
+        event.accepted(self.last, now_ms)
+    }
+
+    /// Whether the lane of a new event that may be taken is idle.
+    fn examine(&self, event: &NewEvent) -> Result<bool, Rejection> {
         if self.closed {
             return Err(Rejection::ShuttingDown);
         }
@@ -107,14 +155,7 @@ impl Queue {
                 return Err(Rejection::Full { depth });
             }
         }
-        self.last += 1;
-        let event = event.accepted(self.last, now_ms);
-        self.lanes.entry(event.lane.clone()).or_default().waiting.insert(event.sequence);
-        if idle_lane {
-            self.ready.insert(event.sequence);
-        }
-        self.waiting.insert(event.sequence, event.clone());
-        Ok(event)
+        Ok(idle_lane)
     }
 
     /// Gives numbers above this one from now on.
@@ -176,6 +217,9 @@ impl Queue {
 
     /// Takes a waiting event out. None when it is not waiting (any more).
     pub fn cancel(&mut self, sequence: Sequence) -> Option<Event> {
+        if let Some(event) = self.held.remove(&sequence) {
+            return Some(event);
+        }
         let event = self.waiting.remove(&sequence)?;
         let state = self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
         state.waiting.remove(&sequence);
@@ -232,7 +276,8 @@ impl Queue {
             state.waiting.clear();
             state.running.is_some()
         });
-        std::mem::take(&mut self.waiting).into_values().collect()
+        let held = std::mem::take(&mut self.held);
+        std::mem::take(&mut self.waiting).into_values().chain(held.into_values()).collect()
     }
 
     /// How many events of its lane come before a waiting one, the running one included. None when it is not waiting.
@@ -283,13 +328,13 @@ impl Queue {
     /// Whether nothing waits and nothing runs.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.running.is_empty()
+        self.waiting.is_empty() && self.held.is_empty() && self.running.is_empty()
     }
 
     /// Events that no free slot is waiting for.
     fn depth(&self) -> usize {
         let free = self.limits.max_concurrent - self.running.len();
-        self.waiting.len() - free.min(self.ready.len())
+        self.waiting.len() + self.held.len() - free.min(self.ready.len())
     }
 }
 

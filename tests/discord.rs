@@ -2,6 +2,7 @@
 
 mod answers;
 mod asks;
+mod catching_up;
 mod connection;
 mod conversations;
 mod desk;

@@ -14,6 +14,7 @@ mod failures;
 mod faults;
 mod files;
 mod hooks;
+mod intake;
 mod kept;
 mod life;
 mod logs;

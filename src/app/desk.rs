@@ -10,8 +10,8 @@ use super::panel::Board;
 use crate::access::{self, Access, Request};
 use crate::agent::Decision;
 use crate::config::AllowLists;
-use crate::discord::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
-use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Dispatcher, Person, Refusal};
+use crate::discord::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen};
+use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, Person, Refusal};
 use crate::event::{Lane, NewEvent};
 use crate::workspace::DiscordNotes;
 
@@ -54,16 +54,27 @@ struct Counter {
 
 #[async_trait]
 impl Intake for Counter {
-    fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
+    fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken> {
         match self.dispatcher.submit(event) {
             // Discord says some things twice, and catching up finds what was taken before a restart.
             Err(Refusal::Known) => Ok(Accepted::unkept(0, 0)),
-            taken => taken.map_err(|refusal| refusal.to_string()),
+            taken => taken.map_err(|refusal| NotTaken {
+                text: refusal.to_string(),
+                later: matches!(refusal, Refusal::NotSaved | Refusal::ShuttingDown),
+            }),
         }
     }
 
-    fn stop(&self, lane: &Lane) -> bool {
-        self.dispatcher.stop(lane)
+    async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal> {
+        self.dispatcher.decline(event, why).await
+    }
+
+    fn declined(&self, declined: Declined) {
+        self.dispatcher.declined(declined);
+    }
+
+    async fn stop(&self, lane: &Lane) -> bool {
+        self.dispatcher.stop_for_good(lane).await
     }
 
     async fn steer(&self, event: NewEvent) -> Result<Option<String>, String> {

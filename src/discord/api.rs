@@ -57,14 +57,15 @@ impl Api {
         self.get(format!("/channels/{channel}/messages/{message}"), ("GET message", channel), patience).await
     }
 
-    /// Messages after one, at most 100, oldest first.
-    pub(super) async fn messages_after(&self, channel: u64, after: u64, patience: Patience) -> Result<Vec<Message>, RestError> {
+    /// Messages after one, at most 100, oldest first, and whether there may be more.
+    pub(super) async fn messages_after(&self, channel: u64, after: u64, patience: Patience) -> Result<(Vec<Message>, bool), RestError> {
         let path = format!("/channels/{channel}/messages?after={after}&limit=100");
         let found: Vec<Value> = self.get(path, ("GET messages", channel), patience).await?;
+        let full = found.len() >= 100;
         // One message we cannot read must not hide the others.
         let mut messages: Vec<Message> = found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();
         messages.sort_by_key(|message| message.id);
-        Ok(messages)
+        Ok((messages, full))
     }
 
     pub(super) async fn commands(&self, application: u64, patience: Patience) -> Result<Value, RestError> {
@@ -120,8 +121,8 @@ impl Api {
         self.rest.send(&call, patience).await.map(drop)
     }
 
-    /// Opens a public thread on a message; its id is the message's.
-    pub(super) async fn thread(&self, channel: u64, message: u64, name: &str, patience: Patience) -> Result<(), RestError> {
+    /// Opens a public thread on a message; its id is the message's. Returns whether there was none.
+    pub(super) async fn thread(&self, channel: u64, message: u64, name: &str, patience: Patience) -> Result<bool, RestError> {
         let call = Call {
             method: Method::POST,
             path: format!("/channels/{channel}/messages/{message}/threads"),
@@ -131,8 +132,8 @@ impl Api {
         };
         match self.rest.send(&call, patience).await {
             // 160004: there is one, opened by an attempt whose answer was lost.
-            Err(RestError::Refused { code: 160_004, .. }) => Ok(()),
-            other => other.map(drop),
+            Err(RestError::Refused { code: 160_004, .. }) => Ok(false),
+            other => other.map(|_| true),
         }
     }
 

@@ -12,7 +12,7 @@ const PENCIL: &str = "✏️";
 impl Reception {
     /// Somebody changed a message: where it still waits, its new words count. A message whose turn runs, or is over,
     /// stays as it was asked.
-    pub(super) fn edited(&mut self, edit: &Edit, names: &[Name]) {
+    pub(super) fn edited(&self, edit: &Edit, names: &[Name]) {
         let (channel, message) = (edit.channel_id, edit.id);
         let prompt = mention::prompt(edit.content.as_deref().unwrap_or_default(), self.identity.id, names);
         // Without the right to read it, or nothing to ask.
@@ -34,7 +34,7 @@ impl Reception {
     }
 
     /// Somebody deleted messages: what waits because of them is not answered.
-    pub(super) fn deleted(&mut self, channel: u64, messages: &[u64]) {
+    pub(super) fn deleted(&self, channel: u64, messages: &[u64]) {
         for &message in messages {
             if self.desk.intake.withdraw(&key(message)) {
                 self.waiting.forget(message);

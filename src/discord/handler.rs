@@ -15,7 +15,7 @@ use serenity::client::{Context, RawEventHandler};
 use serenity::model::application::{CommandInteraction, Interaction, ResolvedValue};
 use serenity::model::channel::ChannelType;
 use serenity::model::event::Event;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{info, warn};
 
 use super::api::Api;
@@ -26,7 +26,7 @@ use super::intake::{Asker, Desk};
 use super::interactions::{Ack, Interactions};
 use super::mention::{self, Name};
 use super::panel::{Caller, Panels};
-use super::reception::{Arrival, Parent, answer, stop_text};
+use super::reception::{Arrival, CLOSING, Parent, answer, stop_text};
 use super::rest::Patience;
 use super::wire::{Edit, Message, Slash, User, WORDS};
 use super::{Identity, Windows};
@@ -173,7 +173,17 @@ impl Handler {
         }
         let ack = self.interactions.open(slash.interaction, slash.token.clone(), self.windows.interaction);
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
+        let (kept, is_kept) = oneshot::channel();
+        let doors = Arc::clone(&self.interactions);
         tokio::spawn(async move {
+            if let Err(why) = is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned())) {
+                doors.take(interaction);
+                ack.send_replace(Ack::Lost);
+                if let Err(error) = api.answer_privately(interaction, &token, &why, ACK).await {
+                    warn!(interaction, %error, "cannot answer a command");
+                }
+                return;
+            }
             let taken = api.defer(interaction, &token, ACK).await;
             if let Err(error) = &taken {
                 warn!(interaction, %error, "cannot acknowledge a command in time; the answer comes as a message");
@@ -181,15 +191,15 @@ impl Handler {
             ack.send_replace(if taken.is_ok() { Ack::Taken } else { Ack::Lost });
         });
         if verb != Verb::Stop {
-            let _ = self.arrivals.send(Arrival::Slash(Box::new(slash), verb));
+            let _ = self.arrivals.send(Arrival::Slash(Box::new(slash), verb, kept));
             return;
         }
+        let _ = kept.send(Ok(()));
         // Stopping does not wait its turn.
         let (api, identity, interactions) = (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
         let (intake, patience) = (Arc::clone(&self.desk.intake), self.windows.send);
         tokio::spawn(async move {
-            let lane = Lane::Channel(slash.channel);
-            let stopped = tokio::task::spawn_blocking(move || intake.stop(&lane)).await.unwrap_or(false);
+            let stopped = intake.stop(&Lane::Channel(slash.channel)).await;
             answer(&api, &identity, &interactions, &slash, stop_text(stopped), patience);
         });
     }

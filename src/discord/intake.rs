@@ -6,21 +6,40 @@ use async_trait::async_trait;
 
 use super::panel::Panel;
 use crate::agent::Decision;
-use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Person};
+use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Person, Refusal};
 use crate::event::{Lane, NewEvent};
 
-/// Where prompts go. Called in the order of arrival, never from two threads at once; must not block for long.
+/// Why a prompt is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotTaken {
+    /// In words for the user.
+    pub text: String,
+    /// It may be taken later, by this life or the next: nobody is to be told that it never is.
+    pub later: bool,
+}
+
+/// Where prompts go. Called in the order of arrival for each channel; must not block for long.
 #[async_trait]
 pub trait Intake: Send + Sync {
     /// Offers a prompt.
     ///
     /// # Errors
-    /// Why it is not taken, in words for the user: busy, queue full, shutting down. One that was taken before is no error.
-    fn submit(&self, event: NewEvent) -> Result<Accepted, String>;
+    /// [`NotTaken`]. One that was taken before is no error.
+    fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken>;
 
-    /// Stops the running turn of a lane and forgets what waits there; false when there was nothing. May be called while
-    /// another call is under way.
-    fn stop(&self, lane: &Lane) -> bool;
+    /// Keeps that a prompt is refused; then people are to be told, and [`Intake::declined`] says that they were. None: it
+    /// was taken or refused before.
+    ///
+    /// # Errors
+    /// [`Refusal::NotSaved`]: nobody may be told that it is final.
+    async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal>;
+
+    /// People were told of a refusal.
+    fn declined(&self, declined: Declined);
+
+    /// Stops the running turn of a lane and forgets what waits there, for good, whatever dies; false when there was nothing.
+    /// May be called while another call is under way.
+    async fn stop(&self, lane: &Lane) -> bool;
 
     /// Hands a message to the running turn of its lane, or takes it as a prompt where that is not possible. Returns what to
     /// tell the user; none: the answer that comes says enough. May take as long as the turn, and be called while another

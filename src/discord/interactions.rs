@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::wire::age_of;
+use crate::event::Pass;
+
 /// How Discord took the acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ack {
@@ -54,6 +57,17 @@ impl Interactions {
         doors.retain(|_, door| door.closes + Duration::from_secs(60) > now);
         doors.insert(interaction, Door { interaction, token, closes: now + window, ack });
         sender
+    }
+
+    /// Takes the door of a command that may be one of an earlier life; none: it is too old, or has no pass.
+    pub(super) fn take_or_restore(&self, interaction: u64, pass: Option<&Pass>, window: Duration) -> Option<Door> {
+        if let Some(door) = self.take(interaction) {
+            return Some(door);
+        }
+        let left = window.checked_sub(age_of(interaction)).filter(|left| !left.is_zero())?;
+        // Where it was not acknowledged before that life ended, Discord says so when it is used.
+        let (_, ack) = watch::channel(Ack::Taken);
+        Some(Door { interaction, token: pass?.0.clone(), closes: Instant::now() + left, ack })
     }
 
     /// Looks at a door, for a word before the answer.

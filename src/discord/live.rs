@@ -64,7 +64,7 @@ pub(super) struct Live {
 impl Live {
     /// Makes one that goes on with the messages of an earlier life, if there are any.
     pub(super) fn new(inner: Arc<Inner>, place: Place, traces: Traces) -> Self {
-        let before = usize::from(place.command && place.door.is_none() && traces.resumed);
+        let before = usize::from(place.command && place.door.is_none() && traces.resumed && traces.posted.is_empty());
         let mut live = Self { inner, place, slots: Vec::new(), noted: traces.posted.clone(), traces, anew: Vec::new(), before };
         for id in live.noted.clone() {
             let slot = live.slot(live.slots.len());
@@ -96,14 +96,18 @@ impl Live {
         self.anew[index] += 1;
     }
 
-    /// Notes which messages there are. A command's own message is left out: no later life can reach it.
+    /// Notes which messages there are; a command's own message is one of them.
     fn note(&mut self) {
-        let own = usize::from(self.place.door.is_some());
-        let ids: Vec<u64> = self.slots.iter().skip(own).filter_map(|slot| slot.id).collect();
+        let ids: Vec<u64> = self.slots.iter().filter_map(|slot| slot.id).collect();
         if ids != self.noted {
             (self.traces.note)(&ids);
             self.noted = ids;
         }
+    }
+
+    /// The first message.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.slots.first().and_then(|slot| slot.id)
     }
 
     /// When the command's token must not be used any more, so that [`Live::leave_door`] is due.

@@ -26,9 +26,9 @@ mod intake;
 mod interactions;
 mod limits;
 mod live;
-mod marks;
 mod mention;
 mod notices;
+mod nowhere;
 mod panel;
 mod permissions;
 mod reception;
@@ -50,7 +50,7 @@ use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
 pub use checkup::{Checkup, Known, Place};
-pub use intake::{Asker, Desk, Gate, Intake, OpenQuestions, Posted, Seen};
+pub use intake::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen};
 pub use panel::Panel;
 pub use permissions::Missing;
 
@@ -61,8 +61,7 @@ use asks::Asks;
 use files::Fetcher;
 use gateway::Phase;
 use interactions::Interactions;
-use marks::Marks;
-use reception::{Recent, Reception};
+use reception::Reception;
 use rest::{Patience, Rest, RestError};
 use waiting::Waiting;
 
@@ -227,6 +226,7 @@ struct Inner {
     waiting: Arc<Waiting>,
     files: Fetcher,
     asks: Arc<Asks>,
+    handled: threads::Handled,
     /// When the gateway was last seen connected.
     connected: Arc<Mutex<Option<Instant>>>,
 }
@@ -268,7 +268,8 @@ impl Discord {
         }
         let identity = Arc::new(Identity { id: me.id, application: application.id, owners, reads, refusals: Mutex::default() });
         let (interactions, waiting, asks, connected) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
-        Ok(Self { inner: Arc::new(Inner { options, api, identity, interactions, waiting, files, asks, connected }) })
+        let handled = threads::Handled::default();
+        Ok(Self { inner: Arc::new(Inner { options, api, identity, interactions, waiting, files, asks, handled, connected }) })
     }
 
     /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps trying while Discord
@@ -283,20 +284,15 @@ impl Discord {
         let (arrivals, taken) = mpsc::unbounded_channel();
         let phase = Arc::new(watch::channel(Phase::Starting).0);
         let closing = Arc::new(AtomicBool::new(false));
-        let reception = Reception {
-            api: self.inner.api.clone(),
-            identity: Arc::clone(&self.inner.identity),
-            interactions: Arc::clone(&self.inner.interactions),
-            waiting: Arc::clone(&self.inner.waiting),
-            desk: desk.clone(),
-            closing: Arc::clone(&closing),
-            patience: self.inner.options.windows.send,
-            recent: Recent::default(),
-            channels: HashMap::new(),
-            told: HashMap::new(),
-            owed: HashMap::new(),
-            marks: Marks::start(Arc::clone(&desk.seen)),
-        };
+        self.inner.handled.note_in(&desk.seen);
+        let reception = Reception::new(
+            self.inner.api.clone(),
+            Arc::clone(&self.inner.identity),
+            (Arc::clone(&self.inner.interactions), Arc::clone(&self.inner.waiting)),
+            desk.clone(),
+            Arc::clone(&closing),
+            self.inner.options.windows.send,
+        );
         let reception = tokio::spawn(reception.run(taken));
         let (stop, stopped) = oneshot::channel();
         let gateway = tokio::spawn(gateway::keep_connected(Arc::clone(&self.inner), desk, arrivals, Arc::clone(&phase), stopped));
@@ -332,7 +328,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// From now on prompts are answered with a word that the bot is shutting down.
+    /// From now on prompts are left to the next life, commands turned away, and people told so.
     pub fn stop_intake(&self) {
         self.closing.store(true, Ordering::SeqCst);
     }

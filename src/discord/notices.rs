@@ -14,6 +14,8 @@ use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person};
 
 /// What the id of an offer's button begins with.
 const PREFIX: &str = "again:";
+/// What is said below an answer that was given up in the middle.
+const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here.";
 /// What is said below a failure whose reply was delivered.
 const DELIVERED: &str = "-# 📬";
 
@@ -34,6 +36,23 @@ pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryEr
         warn!(channel, length = text.chars().count(), %error, "cannot send a notice to discord{hint}");
         DeliveryError(error.to_string())
     })
+}
+
+/// Says of a message that it is not the answer it looks like.
+pub(super) async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
+    let patience = inner.options.windows.send;
+    let left = async {
+        let content = inner.api.message(channel, message, patience).await?.content;
+        if content.ends_with(UNFINISHED) {
+            return Ok(());
+        }
+        let room = MESSAGE - UNFINISHED.chars().count() - 1;
+        let shown: String = content.chars().take(room).collect();
+        inner.api.edit(channel, message, &format!("{shown}\n{UNFINISHED}"), patience).await
+    };
+    if let Err(error) = left.await {
+        debug!(channel, message, %error, "cannot say of a half-written answer that it is one");
+    }
 }
 
 /// The button of an offer.

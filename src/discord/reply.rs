@@ -11,18 +11,19 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{Instrument as _, debug, error, info, warn};
+use tracing::{Instrument as _, debug, error, warn};
 
 use super::asks::{Board, Errand, Errands};
 use super::below::{self, MESSAGE, beginning, whole};
 use super::live::{Live, Place};
 use super::mention::one_line;
+use super::nowhere::Nowhere;
 use super::rest::{Patience, RestError, Upload};
 use super::typing::Typing;
 use super::waiting::Sign;
-use super::{Discord, Inner, notices};
+use super::{Discord, Inner, notices, threads};
 use crate::agent::EventKind;
-use crate::dispatch::{Answer, DeliveryError, Notice, Offer, OpenQuestion, Outlet, Reply, Settlement, Traces, Unseen};
+use crate::dispatch::{Answer, DeliveryError, Notice, Offer, OpenQuestion, Opened, Outlet, Reply, Settlement, Traces, Unseen};
 use crate::event::{Attached, Event, Lane, Origin};
 use crate::figures;
 use crate::fold::Transcript;
@@ -47,9 +48,7 @@ impl Outlet for Discord {
     fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
             (Origin::Message { channel, message }, _) => Some(Place { reply_to: Some(*message), ..Place::of(*channel) }),
-            (Origin::Interaction { channel, interaction }, _) => {
-                Some(Place { door: self.inner.interactions.take(*interaction), command: true, ..Place::of(*channel) })
-            }
+            (Origin::Interaction { channel, .. }, _) => Some(self.inner.place_of_command(*channel, &event.origin)),
             (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => Some(Place::of(*channel)),
             _ => self.inner.options.output_channel.map(Place::of),
         };
@@ -72,31 +71,31 @@ impl Outlet for Discord {
         notices::post(&self.inner, notice).await
     }
 
+    async fn open_thread(&self, event: &Event, traces: Traces) -> Result<Opened, String> {
+        threads::open(&self.inner, event, traces).await
+    }
+
+    async fn leave_unfinished(&self, channel: Option<u64>, messages: &[u64]) {
+        if let (Some(channel), Some(last)) = (channel.or(self.inner.options.output_channel), messages.last()) {
+            notices::leave_unfinished(&self.inner, channel, *last).await;
+        }
+    }
+
     async fn settle_offer(&self, channel: u64, message: u64) {
         notices::settle(&self.inner, channel, message).await;
     }
 }
 
-/// The answer to something that has no place in Discord: only the log has it.
-struct Nowhere(Lane);
-
-/// Characters of an answer that the log has.
-const LOGGED: usize = 500;
-
-#[async_trait]
-impl Reply for Nowhere {
-    fn update(&mut self, _event: &EventKind, _transcript: &Transcript) {}
-
-    fn ask(&mut self, _question: &OpenQuestion, unseen: Unseen) {
-        unseen.dismiss();
-    }
-
-    fn settled(&mut self, _id: &str, _how: &Settlement) {}
-
-    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
-        let (text, failure) = (one_line(&answer.text, LOGGED), answer.failure);
-        info!(lane = %self.0, text, failure, "an answer has no place in discord; set OUTPUT_CHANNEL_ID or a channel to see it there");
-        Ok(())
+impl Inner {
+    /// Where a command is answered: in its own message, as long as that can be reached.
+    pub(super) fn place_of_command(&self, channel: u64, origin: &Origin) -> Place {
+        let door = match origin {
+            Origin::Interaction { interaction, pass, .. } => {
+                self.interactions.take_or_restore(*interaction, pass.as_ref(), self.options.windows.interaction)
+            }
+            _ => None,
+        };
+        Place { door, command: true, ..Place::of(channel) }
     }
 }
 

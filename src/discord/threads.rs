@@ -1,17 +1,19 @@
 //! Threads, each a conversation of its own: opening one for a prompt, and knowing which of them are ours.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::{info, warn};
 
-use super::api::{Posted, nonce};
+use super::Inner;
 use super::asks::escape;
+use super::intake::Seen;
+use super::live::Live;
 use super::mention;
-use super::reception::{CLOSING, Parent, Reception};
+use super::reception::{Parent, Reception};
 use super::rest::RestError;
-use super::wire::{Channel, Message, Slash};
-use crate::event::{EventKind, Lane, NewEvent, Origin};
+use super::wire::{Channel, Message};
+use crate::dispatch::{Opened, Traces};
+use crate::event::{Event, Lane, Origin};
 
 /// Characters of a thread's name (Discord's documentation of threads, 2026-08).
 const NAME: usize = 100;
@@ -20,7 +22,7 @@ const SHOWN: usize = 1_500;
 /// Lines of it.
 const LINES: usize = 20;
 
-const ELSEWHERE: &str = "A thread cannot be opened here. Begin a new conversation in this place with `/reset`. (no threads)";
+pub(super) const ELSEWHERE: &str = "A thread cannot be opened here. Begin a new conversation in this place with `/reset`. (no threads)";
 const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel. (permission)";
 const UNREACHABLE: &str = "Discord did not open the thread. Please try again. (discord)";
 const MENTION_ME: &str = "-# In this thread I read only what mentions or answers me.";
@@ -31,7 +33,7 @@ impl Reception {
     ///
     /// # Errors
     /// When Discord cannot say that now.
-    pub(super) async fn belongs_to_us(&mut self, message: &Message, parent: Parent) -> Result<bool, RestError> {
+    pub(super) async fn belongs_to_us(&self, message: &Message, parent: Parent) -> Result<bool, RestError> {
         let to_others = !message.mentions.is_empty() || message.referenced_message.is_some();
         if !self.identity.reads || message.guild_id.is_none() || to_others || parent == Parent::Known(None) {
             return Ok(false);
@@ -47,92 +49,93 @@ impl Reception {
     }
 
     /// A channel; none: it is gone, or not for us to see.
-    async fn seen_channel(&mut self, channel: u64) -> Result<Option<Channel>, RestError> {
-        match self.channel(channel).await {
+    async fn seen_channel(&self, channel: u64) -> Result<Option<Channel>, RestError> {
+        match self.people.channel(&self.api, channel).await {
             Ok(channel) => Ok(Some(channel)),
             Err(error) if error.is_passing() => Err(error),
             Err(_) => Ok(None),
         }
     }
+}
 
-    /// Opens a thread for a prompt and has the prompt answered there. What comes of it is told in the command's message.
-    pub(super) fn open_thread(&self, slash: Slash) {
-        let (api, identity, interactions) = (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
-        let (desk, closing, patience) = (self.desk.clone(), Arc::clone(&self.closing), self.patience);
-        tokio::spawn(async move {
-            let channel = slash.channel;
-            let mut door = interactions.take(slash.interaction);
-            if let Some(found) = &mut door
-                && !found.is_open().await
-            {
-                door = None;
-            }
-            let say = async |text: &str| match &door {
-                Some(door) => api.edit_original(identity.application, door.interaction, &door.token, text, patience).await,
-                None => api.post(channel, None, &nonce(), text, patience).await,
+/// Opens the thread of a prompt and says there what was asked. Every step finds what an earlier try or life did: the
+/// command's message by its pass, by its note or by its nonce, the thread because it hangs on that message, and what is said
+/// in it by looking.
+pub(super) async fn open(inner: &Arc<Inner>, event: &Event, traces: Traces) -> Result<Opened, String> {
+    let Origin::Interaction { channel, .. } = event.origin else { return Err(ELSEWHERE.to_owned()) };
+    let (api, patience) = (&inner.api, inner.options.windows.send);
+    let name = thread_name(&event.prompt);
+    let nonce = format!("{}.t", traces.stem);
+    let mut live = Live::new(Arc::clone(inner), inner.place_of_command(channel, &event.origin), traces);
+    let shown = live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, patience).await;
+    let begun = match (shown, live.first()) {
+        (Ok(_), Some(begun)) => begun,
+        (Err(error), _) => {
+            warn!(channel, %error, "cannot answer a command");
+            return Err(if error.is_passing() { UNREACHABLE } else { ELSEWHERE }.to_owned());
+        }
+        (Ok(_), None) => return Err(UNREACHABLE.to_owned()),
+    };
+    // A thread has the id of the message it hangs on.
+    let thread = begun;
+    let new = match api.thread(channel, begun, &name, patience).await {
+        Ok(new) => new,
+        Err(error) => {
+            warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "\nhint: the bot needs Create Public Threads there" } else { "" });
+            let why = match &error {
+                error if error.is_passing() => UNREACHABLE,
+                RestError::Refused { status: 403 | 404, .. } => FORBIDDEN,
+                _ => ELSEWHERE,
             };
-            let refuse = async |text: &str| {
-                if let Err(error) = say(text).await {
-                    warn!(channel, length = text.chars().count(), %error, "cannot answer a command");
-                }
-            };
-            if slash.guild.is_none() || slash.parent.is_some() {
-                return refuse(ELSEWHERE).await;
-            }
-            if closing.load(Ordering::SeqCst) {
-                return refuse(CLOSING).await;
-            }
-            let name = thread_name(&slash.prompt);
-            let begun = match say(&format!("🧵 New conversation: **{}**", escape(&name))).await {
-                Ok(begun) => begun,
-                Err(error) => return warn!(channel, %error, "cannot answer a command"),
-            };
-            // A thread has the id of the message it hangs on.
-            let thread = match api.thread(channel, begun.id, &name, patience).await {
-                Ok(()) => begun.id,
-                Err(error) => {
-                    warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "\nhint: the bot needs Create Public Threads there" } else { "" });
-                    let why = match &error {
-                        error if error.is_passing() => UNREACHABLE,
-                        RestError::Refused { status: 403 | 404, .. } => FORBIDDEN,
-                        _ => ELSEWHERE,
-                    };
-                    return refuse(why).await;
-                }
-            };
-            info!(channel, thread, user = slash.user.id, "opened a thread for a new conversation");
-            desk.intake.learn(thread, channel);
-            let author = mention::one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64);
-            let first = match api.post(thread, None, &nonce(), &opening(&author, &slash.prompt, identity.reads), patience).await {
-                Ok(Posted { id, .. }) => id,
-                Err(error) => {
-                    warn!(thread, %error, "cannot write into a new thread{}", if error.is_forbidden() { "\nhint: the bot needs Send Messages in Threads there" } else { "" });
-                    return refuse(if error.is_passing() { UNREACHABLE } else { FORBIDDEN }).await;
-                }
-            };
-            let event = NewEvent {
-                author: Some(author),
-                asker: Some(slash.user.id),
-                parent: Some(channel),
-                key: Some(super::reception::key(slash.interaction)),
-                ..NewEvent::new(
-                    EventKind::Message,
-                    Lane::Channel(thread),
-                    Origin::Message { channel: thread, message: first },
-                    slash.prompt.trim(),
-                )
-            };
-            match desk.intake.submit(event) {
-                // Taken back, it was visibly refused.
-                Ok(accepted) => drop(accepted.safe().await),
-                Err(why) => {
-                    if let Err(error) = api.post(thread, Some(first), &nonce(), &why, patience).await {
-                        warn!(thread, %error, "cannot send a message to discord");
-                    }
-                }
-            }
-            desk.seen.saw(thread, first);
-        });
+            return Err(why.to_owned());
+        }
+    };
+    let said = if new { None } else { said_before(inner, thread).await };
+    let first = match said {
+        Some(first) => Ok(first),
+        None => {
+            let author = event.author.as_deref().unwrap_or_default();
+            let text = opening(author, &event.prompt, inner.identity.reads);
+            api.post(thread, None, &nonce, &text, patience).await.map(|posted| posted.id)
+        }
+    };
+    match first {
+        Ok(first) => {
+            info!(channel, thread, user = event.asker, "opened a thread for a new conversation");
+            inner.handled.saw(thread, first);
+            Ok(Opened { thread, first })
+        }
+        Err(error) => {
+            warn!(thread, %error, "cannot write into a new thread{}", if error.is_forbidden() { "\nhint: the bot needs Send Messages in Threads there" } else { "" });
+            Err(if error.is_passing() { UNREACHABLE } else { FORBIDDEN }.to_owned())
+        }
+    }
+}
+
+/// What an earlier try said first in a thread.
+async fn said_before(inner: &Inner, thread: u64) -> Option<u64> {
+    let (page, _) = inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;
+    page.into_iter().find(|message| message.author.id == inner.identity.id && message.kind == 0).map(|message| message.id)
+}
+
+/// Notes messages as handled, from before the bot listens on.
+#[derive(Default)]
+pub(super) struct Handled(Mutex<(Option<Arc<dyn Seen>>, Vec<(u64, u64)>)>);
+
+impl Handled {
+    /// From now on it is known where they are noted.
+    pub(super) fn note_in(&self, seen: &Arc<dyn Seen>) {
+        let mut handled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        handled.0 = Some(Arc::clone(seen));
+        handled.1.drain(..).for_each(|(channel, message)| seen.saw(channel, message));
+    }
+
+    fn saw(&self, channel: u64, message: u64) {
+        let mut handled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &handled.0 {
+            Some(seen) => seen.saw(channel, message),
+            None => handled.1.push((channel, message)),
+        }
     }
 }
 

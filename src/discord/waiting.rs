@@ -16,7 +16,7 @@ use super::rest::Patience;
 /// Not worth more.
 const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
 /// Instead of its place, where a command waits for the next life of the gateway.
-const RESTARTING: &str = "-# I am restarting: the answer follows below.";
+const RESTARTING: &str = "-# I am restarting: the answer follows.";
 /// The numbers from 1 to 10, and one for more.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
 

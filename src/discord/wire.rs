@@ -18,6 +18,12 @@ pub(super) fn id_from(ago: Duration) -> u64 {
     ms.saturating_sub(EPOCH_MS) << 22
 }
 
+/// How long ago Discord gave an id.
+pub(super) fn age_of(id: u64) -> Duration {
+    let given = UNIX_EPOCH + Duration::from_millis((id >> 22) + EPOCH_MS);
+    SystemTime::now().duration_since(given).unwrap_or_default()
+}
+
 /// A user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct User {

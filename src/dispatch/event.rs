@@ -41,7 +41,7 @@ impl Inner {
         figures::waited(event.kind, event.accepted_ms);
         async {
             if !safe(saving).await {
-                return self.not_saved(&event).await;
+                return self.not_saved(&event);
             }
             let kept = self.kept(&event);
             let stage = Stage::new(kept.open(&*self.parts.outlet, &event));
@@ -51,7 +51,8 @@ impl Inner {
             if LostTurn::of_key(event.key.as_deref()).is_some() {
                 // No agent is ever asked for it.
                 tracing::error!("the kept answer of a recovered turn cannot be read; `aetheel recover` makes it anew");
-                return self.check_off(&event);
+                self.check_off(&event);
+                return;
             }
             self.outdo(&event, &kept).await;
             kept.started();
@@ -62,8 +63,9 @@ impl Inner {
             let hooks = self.parts.workspace.hooks().await;
             self.begin_hook(&hooks, &event, &stop).await;
             let answer = self.answer(&event, &id, (stop.clone(), steers), &stage, &kept).await.cleaned(&self.parts.redactor);
-            if answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown) && kept.wait_for_next_life() {
-                return self.put_off(&stage, answer, &id).await;
+            let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
+            if let Some(next) = stopped.then(|| kept.wait_for_next_life()).flatten() {
+                return self.put_off(&stage, answer, &id, next).await;
             }
             let failed = answer.failure.is_some();
             kept.answered(&answer).await;
@@ -149,6 +151,7 @@ impl Inner {
             context,
             asked: HashMap::new(),
             kept: kept.clone(),
+            first_tool: None,
         };
         let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.lift(&result.transcript);

@@ -8,7 +8,7 @@ use super::stage::Stage;
 use super::{Dispatcher, Inner, Refusal, lock};
 use crate::event::{Event, NewEvent};
 use crate::figures::{self, Outcome};
-use crate::workspace::{Entry, Journal, LostState, LostTurn, Saving};
+use crate::workspace::{Entry, Journal, LostState, Saving};
 
 /// How far an event came, and where that is noted. Of an event that is not kept, nothing.
 #[derive(Clone)]
@@ -23,15 +23,19 @@ pub(super) struct Kept {
 impl Kept {
     /// Opens the reply, on what earlier lives left of it.
     pub(super) fn open(&self, outlet: &dyn Outlet, event: &Event) -> Box<dyn Reply> {
-        let Some((journal, entry)) = &self.noted else { return outlet.open(event) };
+        if self.noted.is_some() { outlet.open_kept(event, self.traces(event)) } else { outlet.open(event) }
+    }
+
+    /// What earlier lives left of the reply.
+    pub(super) fn traces(&self, event: &Event) -> Traces {
+        let Some((journal, entry)) = &self.noted else { return Traces::unkept() };
         let (journal, sequence) = (journal.clone(), event.sequence);
-        let traces = Traces {
-            stem: stem(entry),
+        Traces {
+            stem: stem(event, entry.again),
             posted: entry.posted.clone(),
             resumed: entry.started > 0 || (entry.answer.is_some() && self.known.is_none()),
             note: Arc::new(move |ids| journal.posted(sequence, ids)),
-        };
-        outlet.open_kept(event, traces)
+        }
     }
 
     /// What an earlier life came to and may not have delivered, or what was known from the beginning.
@@ -62,22 +66,21 @@ impl Kept {
     }
 
     /// The agent used a tool: from now on the turn is not simply repeated.
-    pub(super) fn used_tool(&self) {
-        if let Some((journal, entry)) = &self.noted
-            && !self.tool.swap(true, Ordering::Relaxed)
-        {
-            journal.used_tool(entry.event.sequence);
-        }
+    /// Returns the saving of that, for its first tool.
+    pub(super) fn used_tool(&self) -> Option<Saving> {
+        let (journal, entry) = self.noted.as_ref()?;
+        let first = !self.tool.swap(true, Ordering::Relaxed);
+        first.then(|| journal.used_tool(entry.event.sequence))
     }
 
-    /// The turn was stopped because the gateway ends. True: it is done again, whole, after the next start.
-    pub(super) fn wait_for_next_life(&self) -> bool {
-        let Some((journal, entry)) = self.noted.as_ref().filter(|_| !self.tool.load(Ordering::Relaxed)) else { return false };
-        if entry.event.of_one_life() {
-            return false;
+    /// The turn was stopped because the gateway ends: what the next start does with it, as after a crash. None: nothing.
+    pub(super) fn wait_for_next_life(&self) -> Option<Next> {
+        let (journal, entry) = self.noted.as_ref().filter(|(_, entry)| !entry.event.of_one_life())?;
+        if self.tool.load(Ordering::Relaxed) {
+            return Some(Next::Asked);
         }
         journal.waits(entry.event.sequence);
-        true
+        Some(Next::Again)
     }
 
     /// Keeps what the turn came to; returns when it is on disk.
@@ -90,10 +93,19 @@ impl Kept {
     }
 }
 
+/// What the next start does with a turn that was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It is done again, whole.
+    Again,
+    /// It had used a tool: people are asked.
+    Asked,
+}
+
 /// What makes the messages of an attempt at an event findable: its time and number, and which attempt it is.
-fn stem(entry: &Entry) -> String {
-    let time = u64::try_from(entry.event.accepted_ms).unwrap_or(0);
-    format!("{}{}.{}", base36(time), base36(entry.event.sequence), entry.again)
+pub(super) fn stem(event: &Event, again: u32) -> String {
+    let time = u64::try_from(event.accepted_ms).unwrap_or(0);
+    format!("{}{}.{again}", base36(time), base36(event.sequence))
 }
 
 fn base36(mut number: u64) -> String {
@@ -127,7 +139,7 @@ impl Dispatcher {
                 lock(&inner.savings).remove(&event.sequence);
             }
             if taken_back {
-                inner.not_saved(&event).await;
+                inner.not_saved(&event);
                 inner.finished.notify_waiters();
             }
         });
@@ -143,7 +155,8 @@ impl Inner {
         if self.knows(&event) {
             return Err(Refusal::Known);
         }
-        let event = queue.accept(event, jiff::Timestamp::now().as_millisecond())?;
+        let now_ms = jiff::Timestamp::now().as_millisecond();
+        let event = if event.opens_thread { queue.hold(event, now_ms)? } else { queue.accept(event, now_ms)? };
         let ahead = queue.position(event.sequence).unwrap_or(0);
         let saving = journal.map(|journal| journal.accepted(&self.to_keep(&event)));
         if let Some(saving) = &saving {
@@ -168,24 +181,20 @@ impl Inner {
         Kept { noted, tool: Arc::default(), known: self.salvage.answer(event.sequence) }
     }
 
-    /// Tells the author that an event could not be kept, and forgets it.
-    pub(super) async fn not_saved(&self, event: &Event) {
+    /// Forgets an event that could not be kept. Whoever submitted it learns that from its saving, and tells people or tries
+    /// again.
+    pub(super) fn not_saved(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "event taken back: it could not be written to state/queue.md");
         if let Some(journal) = &self.parts.journal {
             journal.forget(event.sequence);
         }
         lock(&self.savings).remove(&event.sequence);
-        // Nobody wrote what is only delivered.
-        if LostTurn::of_key(event.key.as_deref()).is_none() {
-            self.refuse(event, &Refusal::NotSaved.to_string()).await;
-        }
     }
 
     /// The event is over, whatever became of it.
-    pub(super) fn check_off(&self, event: &Event) {
-        if let Some(journal) = &self.parts.journal {
-            journal.finished(event, jiff::Timestamp::now().as_millisecond());
-        }
+    pub(super) fn check_off(&self, event: &Event) -> Option<Saving> {
+        let journal = self.parts.journal.as_ref()?;
+        Some(journal.finished(event, jiff::Timestamp::now().as_millisecond()))
     }
 
     /// Delivers an answer and checks its event off.
@@ -215,10 +224,19 @@ impl Inner {
     }
 
     /// Says that the turn goes on with the next life of the gateway.
-    pub(super) async fn put_off(&self, stage: &Stage, answer: Answer, id: &str) {
-        tracing::info!("the turn was stopped and begins again with the next start");
+    pub(super) async fn put_off(&self, stage: &Stage, answer: Answer, id: &str, next: Next) {
         let Some(reply) = stage.take() else { return };
-        let failure = Some(format!("I am restarting; this is answered as soon as I am back. (restarting, {id})"));
+        let what = match next {
+            Next::Again => {
+                tracing::info!("the turn was stopped and begins again with the next start");
+                "I am restarting; this is answered as soon as I am back."
+            }
+            Next::Asked => {
+                tracing::info!("the turn was stopped after its agent had used a tool; people are asked with the next start");
+                "I am restarting and had to stop here, after a tool was used. As soon as I am back I ask whether to try again."
+            }
+        };
+        let failure = Some(format!("{what} (restarting, {id})"));
         if let Err(error) = reply.finish(Answer { failure, ..answer }).await {
             tracing::warn!(%error, "could not say that the turn begins again");
         }

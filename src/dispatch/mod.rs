@@ -5,8 +5,10 @@
 //! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
 
 mod attachments;
+mod caught;
 mod census;
 mod choices;
+mod declined;
 mod event;
 mod hooks;
 mod keeping;
@@ -27,6 +29,7 @@ mod sessions;
 mod settings;
 mod stage;
 mod steering;
+mod stopping;
 mod threads;
 mod ticket;
 mod tray;
@@ -42,15 +45,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
+pub use caught::caught;
 pub use census::Census;
 pub use choices::{Choices, Effective, effective};
+pub use declined::Declined;
 pub use knobs::Knob;
 pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use projects::Project;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use recovery::{Again, AgainRefusal};
-pub use reply::{Answer, DeliveryError, Notice, Offer, Outlet, Reply, Traces, Unseen};
+pub use reply::{Answer, DeliveryError, Notice, Offer, Opened, Outlet, Reply, Traces, Unseen};
 pub use sessions::{Conversation, Conversations};
 pub use settings::Setting;
 pub use steering::Steered;
@@ -214,13 +219,17 @@ impl Dispatcher {
             tracing::warn!(%lane, ?kind, asker, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
             Err(refusal)
         };
-        if event.prompt.len() > limit {
-            return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
-        }
         // What is said twice is neither counted nor told twice.
         if self.inner.knows(&event) {
             tracing::debug!(%lane, ?kind, "event was taken before");
             return Err(Refusal::Known);
+        }
+        if event.prompt.len() > limit {
+            return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
+        }
+        // Found out before it costs its author anything.
+        if self.inner.parts.journal.as_ref().is_some_and(Journal::is_failing) {
+            return Err(Refusal::NotSaved);
         }
         if let Err(refusal) = attachments::announced(&event.attached, &self.inner.parts.choices) {
             return refused(refusal);
@@ -233,6 +242,9 @@ impl Dispatcher {
                 figures::event(kind, Outcome::Accepted);
                 tracing::info!(event = event.sequence, %lane, ?kind, "event accepted");
                 let sequence = event.sequence;
+                if event.opens_thread {
+                    self.open_thread(event.clone(), saving.clone());
+                }
                 if let Some(saving) = saving.clone() {
                     self.watch_saving(event, saving);
                 }
@@ -241,20 +253,6 @@ impl Dispatcher {
             }
             Err(refusal) => refused(refusal),
         }
-    }
-
-    /// Stops the turn that runs in a lane and refuses what waits there. Returns whether there was anything.
-    #[must_use]
-    pub fn stop(&self, lane: &Lane) -> bool {
-        let waiting = self.inner.cancel_waiting(lane);
-        let running = lock(&self.inner.running).get(lane).is_some_and(|turn| turn.stop.send(Some(StopReason::User)).is_ok());
-        let any = running || !waiting.is_empty();
-        for event in waiting {
-            let inner = self.inner.clone();
-            inner.check_off(&event);
-            self.inner.tasks.spawn(async move { inner.refuse(&event, "Stopped before it began. (stopped)").await });
-        }
-        any
     }
 
     /// Takes a person's decision about a question of an agent. The first one that fits wins; the agent and everybody who
@@ -361,8 +359,12 @@ impl Dispatcher {
             let saving = lock(&self.inner.savings).get(&event.sequence).cloned();
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {
-                let _ticket = ticket;
-                inner.see_through(event, stopped, steered, saving).await;
+                let seen = caught(inner.see_through(event.clone(), stopped, steered, saving)).await;
+                // The lane goes on, whatever it takes to tell people.
+                drop(ticket);
+                if seen.is_err() {
+                    inner.broke(&event).await;
+                }
             });
         }
     }

@@ -14,6 +14,17 @@ use crate::workspace::{Entry, Journal, OFFER_SPAN_MS};
 const DEATHS: u32 = 3;
 const LABEL: &str = "Try again";
 
+/// Why people are asked whether an event is to be done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// It was running at too many deaths of the gateway.
+    SetAside,
+    /// It was interrupted after its agent had used a tool.
+    Interrupted,
+    /// Its turn panicked.
+    Broke,
+}
+
 /// What a press of an offer's button brought about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
@@ -60,12 +71,16 @@ impl Dispatcher {
     /// people are asked in the background.
     pub fn recover(&self) {
         let Some(journal) = self.inner.parts.journal.clone() else { return };
-        let (mut restored, mut offers, mut offered) = (0, Vec::new(), 0);
+        let (mut restored, mut offers, mut offered, mut threads) = (0, Vec::new(), 0, Vec::new());
         {
             let mut queue = lock(&self.inner.queue);
             for entry in journal.open_events() {
                 if entry.offered.is_some() {
                     offered += 1;
+                } else if entry.event.opens_thread && entry.answer.is_none() {
+                    restored += 1;
+                    queue.hold_again(entry.event.clone());
+                    threads.push(entry.event);
                 } else if entry.answer.is_none() && (entry.tool || entry.started >= DEATHS) {
                     offers.push(entry);
                 } else {
@@ -85,9 +100,13 @@ impl Dispatcher {
         let inner = self.inner.clone();
         self.inner.tasks.spawn(async move {
             for entry in offers {
-                inner.offer(&journal, &entry).await;
+                let why = if entry.tool { Why::Interrupted } else { Why::SetAside };
+                inner.offer(&journal, &entry, why).await;
             }
         });
+        for event in threads {
+            self.open_thread(event, None);
+        }
         self.pump();
     }
 
@@ -107,7 +126,7 @@ impl Dispatcher {
         if !entry.offered.is_some_and(fresh) {
             return Err(AgainRefusal::Gone);
         }
-        let event = entry.event;
+        let event = entry.event.clone();
         if !self.inner.questions.may_act(event.asker, &event.lane, person) {
             tracing::warn!(event = sequence, lane = %event.lane, ?person, "refused to start an event again: neither asker nor approver");
             return Err(AgainRefusal::NotYours);
@@ -117,6 +136,9 @@ impl Dispatcher {
             if queue.is_closed() {
                 return Err(AgainRefusal::ShuttingDown);
             }
+            if journal.is_failing() {
+                return Err(AgainRefusal::NotSaved);
+            }
             // Another press may have come between.
             if journal.entry(sequence).is_none_or(|entry| entry.again != again || entry.offered.is_none()) {
                 return Err(AgainRefusal::Gone);
@@ -124,7 +146,8 @@ impl Dispatcher {
             journal.again(sequence)
         };
         if !saving.done().await {
-            // The mark is written as soon as that is possible, and the next start takes it up.
+            // Its button works once there is room.
+            journal.put_back(entry);
             tracing::error!(event = sequence, "cannot note in state/queue.md that an event is done again");
             return Err(AgainRefusal::NotSaved);
         }
@@ -136,20 +159,26 @@ impl Dispatcher {
 }
 
 impl Inner {
-    /// Asks people whether an event is to be done again.
-    async fn offer(&self, journal: &Journal, entry: &Entry) {
-        let (event, aside) = (&entry.event, !entry.tool);
+    /// Asks people whether an event is to be done again, below what there is of its answer.
+    pub(super) async fn offer(&self, journal: &Journal, entry: &Entry, why: Why) {
+        let (event, aside) = (&entry.event, why == Why::SetAside);
         let (channel, about) = place(event);
         let what = if about.is_some() { "this".to_owned() } else { self.excerpt(event) };
-        let text = if aside {
-            tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running at every one of the gateway's last deaths; it is set aside");
-            format!("I died {} times while I worked on {what}, so I have set it aside. (set aside)", entry.started)
-        } else {
-            tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
-            format!(
-                "I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)"
-            )
+        let text = match why {
+            Why::SetAside => {
+                tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running at every one of the gateway's last deaths; it is set aside");
+                format!("I died {} times while I worked on {what}, so I have set it aside. (set aside)", entry.started)
+            }
+            Why::Interrupted => {
+                tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
+                format!(
+                    "I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)"
+                )
+            }
+            Why::Broke => format!("Something inside me broke while I worked on {what}. My operator's log says what. (internal)"),
         };
+        // What stands there must not look like an answer.
+        self.parts.outlet.leave_unfinished(channel, &entry.posted).await;
         let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
         let told = self.parts.outlet.notify(Notice { channel, about, text, offer: Some(offer.clone()) }).await;
         if aside && channel.is_some() {
@@ -164,6 +193,17 @@ impl Inner {
                 tracing::error!(event = event.sequence, lane = %event.lane, %error, "nobody could be asked about an event; trying again with the next start");
             }
         }
+    }
+
+    /// A turn of ours panicked: its people are asked whether it is to be done again, or told to ask again.
+    pub(super) async fn broke(&self, event: &Event) {
+        tracing::error!(event = event.sequence, lane = %event.lane, "a turn panicked; this is a bug of aetheel");
+        let journal = self.parts.journal.as_ref().filter(|_| !event.of_one_life());
+        if let Some((journal, entry)) = journal.and_then(|journal| Some((journal, journal.entry(event.sequence)?))) {
+            return self.offer(journal, &entry, Why::Broke).await;
+        }
+        self.check_off(event);
+        self.refuse(event, "Something inside me broke while I worked on this. Please ask again. (internal)").await;
     }
 
     /// The beginning of a prompt that cannot be pointed at, in one line.

@@ -43,10 +43,33 @@ pub trait Outlet: Send + Sync {
         Err(DeliveryError("there is no place for notices here".to_owned()))
     }
 
+    /// Opens the thread that an event asks for, once however often it is called, and tells there what was asked.
+    ///
+    /// # Errors
+    /// Why there is none, in words for the person who asked.
+    async fn open_thread(&self, event: &Event, traces: Traces) -> Result<Opened, String> {
+        let _ = (event, traces);
+        Err("There are no threads here.".to_owned())
+    }
+
+    /// Says of the messages of a reply that was given up that they are not the answer. Best effort.
+    async fn leave_unfinished(&self, channel: Option<u64>, messages: &[u64]) {
+        let _ = (channel, messages);
+    }
+
     /// The reply that a failure's button offers was delivered: the button goes, if it is still there. Best effort.
     async fn settle_offer(&self, channel: u64, message: u64) {
         let _ = (channel, message);
     }
+}
+
+/// A thread that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Itself.
+    pub thread: u64,
+    /// The message in it that says what was asked.
+    pub first: u64,
 }
 
 /// What an event's reply left behind, and where it is noted: by it an outlet finds its messages again instead of sending

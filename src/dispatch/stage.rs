@@ -1,6 +1,8 @@
 //! Between a running turn and its reply: events without secrets, questions, and what becomes of them.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use super::question::Settlement;
@@ -11,6 +13,7 @@ use crate::agent::{Ask, AskKey, EventKind};
 use crate::figures;
 use crate::fold::Transcript;
 use crate::turn::{Answerer, Audience, Settled};
+use crate::workspace::Saving;
 
 use super::keeping::Kept;
 
@@ -44,6 +47,8 @@ pub(super) struct Follower<'a> {
     /// Ids of the questions asked and not settled.
     pub(super) asked: HashMap<AskKey, String>,
     pub(super) kept: Kept,
+    /// The first tool, until it is on disk that there was one.
+    pub(super) first_tool: Option<(Saving, EventKind, Transcript)>,
 }
 
 impl Follower<'_> {
@@ -55,10 +60,24 @@ impl Follower<'_> {
 
 impl Audience for Follower<'_> {
     fn event(&mut self, event: &EventKind, transcript: &Transcript) {
-        if matches!(event, EventKind::ToolStart(_)) {
-            self.kept.used_tool();
+        if matches!(event, EventKind::ToolStart(_))
+            && let Some(saving) = self.kept.used_tool()
+        {
+            // Nobody sees of it what a crash could take back.
+            self.first_tool = Some((saving, event.clone(), transcript.clone()));
+            return;
         }
         self.veil.pass(event, |event| self.stage.with(|reply| reply.update(event, transcript)));
+    }
+
+    fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+        let (saving, event, transcript) = self.first_tool.take()?;
+        let shown = async move {
+            // Where it cannot be written now, it is as soon as may be.
+            saving.done().await;
+            self.veil.pass(&event, |event| self.stage.with(|reply| reply.update(event, &transcript)));
+        };
+        Some(Box::pin(shown))
     }
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {

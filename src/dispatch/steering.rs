@@ -88,7 +88,7 @@ impl Dispatcher {
         };
         tracing::info!(%lane, outcome = ?steered, "a person steered");
         if steered.is_prompt() {
-            self.submit(event)?;
+            self.submit(event)?.safe().await?;
         }
         Ok(steered)
     }

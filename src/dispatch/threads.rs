@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::choices::names;
-use super::{Dispatcher, Inner, lock};
-use crate::event::Lane;
-use crate::workspace::LaneSettings;
+use super::event::plain_answer;
+use super::keeping::safe;
+use super::stage::Stage;
+use super::{Answer, Dispatcher, Inner, lock};
+use crate::event::{Event, Lane, Origin};
+use crate::workspace::{LaneSettings, Saving};
 
 /// Threads remembered; a forgotten one is learned again with its next message.
 const REMEMBERED: usize = 10_000;
@@ -23,7 +26,58 @@ impl Dispatcher {
     }
 }
 
+impl Dispatcher {
+    /// Has the thread opened that an accepted event asks for, and lets it wait there. Every step can be taken again: after
+    /// a crash the next life does all of them.
+    pub(super) fn open_thread(&self, event: Event, saving: Option<Saving>) {
+        let this = self.clone();
+        self.inner.tasks.spawn(async move {
+            // One that could not be kept is taken back.
+            if safe(saving).await {
+                this.inner.open_thread(event).await;
+                this.pump();
+                this.inner.finished.notify_waiters();
+            }
+        });
+    }
+}
+
 impl Inner {
+    async fn open_thread(&self, event: Event) {
+        let (sequence, kept) = (event.sequence, self.kept(&event));
+        let opened = self.parts.outlet.open_thread(&event, kept.traces(&event)).await;
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(why) => {
+                lock(&self.queue).cancel(sequence);
+                let stage = Stage::new(kept.open(&*self.parts.outlet, &event));
+                let answer = Answer { failure: Some(why), ..plain_answer(self.parts.choices.backend.clone()) };
+                kept.answered(&answer).await;
+                return self.deliver(&event, &kept, &stage, answer).await;
+            }
+        };
+        let parent = if let Origin::Interaction { channel, .. } = event.origin { Some(channel) } else { event.parent };
+        if let Some(parent) = parent {
+            self.learn(opened.thread, parent);
+        }
+        let event = Event {
+            lane: Lane::Channel(opened.thread),
+            origin: Origin::Message { channel: opened.thread, message: opened.first },
+            parent,
+            opens_thread: false,
+            ..event
+        };
+        if let Some(journal) = &self.parts.journal {
+            // The message in the channel is none of the answer's.
+            journal.posted(sequence, &[]);
+            if !journal.accepted(&self.to_keep(&event)).done().await {
+                tracing::warn!(event = sequence, "cannot note the thread of an event; after a crash now it would be looked for again");
+            }
+        }
+        // Where the gateway ends, it is kept for the next life.
+        lock(&self.queue).release(event);
+    }
+
     pub(super) fn learn(&self, channel: u64, parent: u64) {
         let mut parents = lock(&self.parents);
         if parents.len() >= REMEMBERED {

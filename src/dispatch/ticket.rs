@@ -34,9 +34,6 @@ pub(super) struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            tracing::error!(event = self.sequence, lane = %self.lane, "a turn panicked; this is a bug of aetheel");
-        }
         let inner = &self.dispatcher.inner;
         lock(&inner.running).remove(&self.lane);
         lock(&inner.queue).finish(self.sequence);

@@ -126,6 +126,24 @@ fn time_and_sequence_are_put_on_at_acceptance() {
 }
 
 #[test]
+fn what_is_held_counts_as_waiting_and_begins_only_once_it_is_released_where_it_belongs_then() {
+    let mut queue = queue(1, 2, BusyPolicy::Queue);
+    let held = queue.hold(message(1), 0).unwrap();
+    assert!(queue.next().is_none() && !queue.is_idle() && !queue.lane_busy(&Lane::Channel(1)));
+    let first = accept(&mut queue, message(2));
+    assert_eq!(queue.next().unwrap().sequence, first);
+    let second = accept(&mut queue, message(2));
+    assert_eq!(queue.hold(message(3), 0), Err(Rejection::Full { depth: 2 }));
+    assert!(queue.release(Event { lane: Lane::Channel(2), ..held.clone() }) && !queue.release(held.clone()));
+    assert_eq!((queue.position(held.sequence), queue.position(second)), (Some(1), Some(2)), "in its new lane, by its number");
+    assert!(queue.finish(first) && queue.cancel(held.sequence).is_some() && queue.cancel(second).is_some());
+    queue.hold_again(held.clone());
+    queue.close();
+    assert_eq!(queue.drain_waiting(), [held.clone()]);
+    assert!(!queue.release(held) && queue.is_idle(), "it waits for the next life");
+}
+
+#[test]
 fn a_waiting_event_is_found_by_its_key_and_a_running_one_is_not() {
     let mut queue = queue(1, 10, BusyPolicy::Queue);
     let keyed = |key: &str| NewEvent { key: Some(key.to_owned()), ..message(1) };

@@ -1,5 +1,8 @@
 //! The port through which a turn is followed and its questions are answered.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use tokio::sync::mpsc;
 
 use crate::agent::{Ask, AskKey, Decision, EventKind};
@@ -16,6 +19,11 @@ pub trait Audience: Send {
 
     /// A question is over without a decision of people.
     fn settled(&mut self, ask: AskKey, how: Settled);
+
+    /// Something has to be on disk before anything more of the turn is told or decided; none: nothing has.
+    fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+        None
+    }
 }
 
 /// Why a question is over without a decision of people.

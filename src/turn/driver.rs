@@ -109,7 +109,13 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         break driver;
     };
     let mut steering = true;
-    while !driver.is_over() {
+    loop {
+        if let Some(ready) = driver.audience.before_more() {
+            ready.await;
+        }
+        if driver.is_over() {
+            break;
+        }
         let deadline = driver.deadline();
         tokio::select! {
             report = driver.lease.reports.recv() => driver.told(report),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use aetheel::dispatch::{Outlet as _, Traces};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 
 use super::desk::{Bot, Turn};
@@ -20,15 +21,22 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     // The answer to the first attempt is lost: the thread is not opened twice.
     local.faults().next("POST", "/threads", Fault::CutAfter, 1);
     local.slash(CHANNEL, ANN, "new", Some("Fix **the** build\nand the tests"));
-    let event = bot.event(&local, "Fix **the** build\nand the tests").await;
+    let asked = bot.event(&local, "Fix **the** build\nand the tests").await;
+    assert!(asked.opens_thread && local.threads().is_empty(), "it is kept before anything is done");
+    let traces = Traces::unkept();
+    let opened = bot.discord.open_thread(&asked, traces.clone()).await.unwrap();
+    // What an earlier try did is found, also when the nonces of its messages are forgotten.
+    let again = Traces { stem: "another".to_owned(), ..traces };
+    assert_eq!(bot.discord.open_thread(&asked, again).await, Ok(opened));
     let [(thread, CHANNEL, name)] = &local.threads()[..] else { panic!("one thread: {:?}", local.threads()) };
     assert_eq!(name, "Fix the build");
     assert_eq!(local.texts(CHANNEL), ["🧵 New conversation: **Fix the build**"]);
     assert_eq!(local.texts(*thread), ["**ann**:\n> Fix **the** build\n> and the tests"]);
     let first = local.messages(*thread)[0].id;
-    assert_eq!((event.kind, event.lane.clone(), event.parent), (EventKind::Message, Lane::Channel(*thread), Some(CHANNEL)));
-    assert_eq!((event.origin.clone(), event.asker), (Origin::Message { channel: *thread, message: first }, Some(ANN)));
-    assert_eq!(*bot.office.learned.lock().unwrap(), [(*thread, CHANNEL)]);
+    assert_eq!((asked.kind, asked.lane.clone(), asked.asker), (EventKind::Message, Lane::Channel(CHANNEL), Some(ANN)));
+    assert_eq!((opened.thread, opened.first), (*thread, first));
+    assert_eq!(bot.office.seen.lock().unwrap().get(thread), Some(&first), "the thread is caught up with from here on");
+    let event = Event { lane: Lane::Channel(*thread), origin: Origin::Message { channel: *thread, message: first }, ..asked };
     Turn::of(&bot, &event).done("Fixed.").await;
     assert_eq!(
         local.messages(*thread).last().map(|answer| (answer.content.clone(), answer.reply_to)),
@@ -44,15 +52,20 @@ async fn new_says_what_to_do_where_no_thread_can_be_opened() {
         local.slash(place, ANN, "new", Some("hello"));
         local.wait_for_message(place, |text| text.ends_with("`/reset`. (no threads)")).await;
     }
+    assert!(bot.office.prompts().is_empty());
+    *bot.office.refusal.lock().unwrap() = Some("I am busy. (busy)".to_owned());
+    local.slash(CHANNEL, ANN, "new", Some("not now"));
+    local.wait_for_message(CHANNEL, |text| text == "I am busy. (busy)").await;
+    assert!(bot.office.prompts().is_empty() && local.threads().is_empty(), "no thread is opened for what is refused");
+    *bot.office.refusal.lock().unwrap() = None;
     local.faults().next("POST", "/threads", Fault::Refuse(403, 50013), 1);
     local.slash(CHANNEL, ANN, "new", Some("hello"));
-    local.wait_for_message(CHANNEL, |text| text.contains("Create Public Threads") && text.ends_with("(permission)")).await;
-    *bot.office.refusal.lock().unwrap() = Some("I am busy. (busy)".to_owned());
-    local.slash(CHANNEL, ANN, "new", Some("hello"));
-    let thread = local.wait_for("a thread", |local| local.threads().first().map(|thread| thread.0)).await;
-    local.wait_for_message(thread, |text| text == "I am busy. (busy)").await;
-    assert!(local.texts(thread)[0].ends_with("-# In this thread I read only what mentions or answers me."), "{:?}", local.texts(thread));
-    assert!(bot.office.prompts().is_empty());
+    let event = bot.event(&local, "hello").await;
+    let why = bot.discord.open_thread(&event, Traces::unkept()).await.unwrap_err();
+    assert!(why.contains("Create Public Threads") && why.ends_with("(permission)"), "{why}");
+    let opened = bot.discord.open_thread(&event, Traces::unkept()).await.unwrap();
+    let said = local.texts(opened.thread);
+    assert!(said[0].ends_with("-# In this thread I read only what mentions or answers me."), "{said:?}");
 }
 
 #[tokio::test]
@@ -62,7 +75,9 @@ async fn inside_its_threads_the_bot_needs_no_mention_and_leaves_talk_among_other
     local.say(THREAD, ANN, "nobody spoke to the bot here");
     local.say(CHANNEL, ANN, "nor here");
     local.mention(CHANNEL, ANN, "so far");
+    local.mention(THREAD, ANN, "so far there");
     bot.event(&local, "so far").await;
+    bot.event(&local, "so far there").await;
     bot.office.known.lock().unwrap().extend([Lane::Channel(THREAD), Lane::Channel(CHANNEL)]);
     local.say(CHANNEL, ANN, "a channel is no thread");
     let own = local.say(THREAD, ANN, "please go on");
@@ -71,15 +86,16 @@ async fn inside_its_threads_the_bot_needs_no_mention_and_leaves_talk_among_other
     local.reply(own, ANN, "talking to myself");
     *bot.office.shut.lock().unwrap() = Some("not on the list".to_owned());
     local.say(THREAD, ANN, "may I?");
-    local.wait_for("the last one's refusal", |_| (bot.office.askers.lock().unwrap().len() == 3).then_some(())).await;
-    assert_eq!(bot.office.prompts(), ["so far", "please go on"]);
-    let asker = bot.office.askers.lock().unwrap()[1].clone();
+    local.wait_for("the last one's refusal", |_| (bot.office.askers.lock().unwrap().len() == 4).then_some(())).await;
+    let prompts = bot.office.prompts();
+    assert!(prompts.len() == 3 && prompts[2] == "please go on", "{prompts:?}");
+    let asker = bot.office.askers.lock().unwrap()[2].clone();
     assert_eq!((asker.channel, asker.parent), (THREAD, Some(CHANNEL)), "the channel's lists hold in its threads");
     assert!(local.messages(THREAD).is_empty() && local.messages(CHANNEL).is_empty(), "silence");
 
     *bot.office.shut.lock().unwrap() = None;
     local.slash(CHANNEL, ANN, "new", Some("a new one"));
-    bot.event(&local, "a new one").await;
+    bot.opened(&local, "a new one").await;
     // Nothing is known of it yet: it is the bot's because the bot opened it.
     local.say(local.threads()[0].0, ANN, "and then?");
     bot.event(&local, "and then?").await;
@@ -139,7 +155,7 @@ async fn what_waits_for_the_next_life_shows_no_place_any_more() {
     local.wait_for_message(CHANNEL, |text| text == "-# ⏳ 1 before this one.").await;
     bot.listening.close().await;
     assert!(local.reactions(message).is_empty());
-    assert_eq!(local.texts(CHANNEL), ["-# I am restarting: the answer follows below."]);
+    assert_eq!(local.texts(CHANNEL), ["-# I am restarting: the answer follows."]);
 }
 
 #[tokio::test]
@@ -147,7 +163,7 @@ async fn a_message_in_a_thread_waits_until_discord_can_say_whose_thread_it_is() 
     let local = LocalDiscord::start().await;
     let bot = reader(&local).await;
     local.slash(CHANNEL, ANN, "new", Some("begin"));
-    bot.event(&local, "begin").await;
+    bot.opened(&local, "begin").await;
     let thread = local.threads()[0].0;
     local.faults().next("GET", &format!("/channels/{thread}"), Fault::Status(502), 6);
     local.say(thread, ANN, "one");

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use aetheel::agent::descriptor::Choice;
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
-use aetheel::discord::{Asker, Desk, Discord, Gate, Intake, Listening, OpenQuestions, Options, Panel, Posted, Seen, StartError, Windows};
-use aetheel::dispatch::{
-    Accepted, Again, AgainRefusal, Answer, AnswerRefusal, Conversations, OpenQuestion, Outlet, Person, Project, QueueView, Reply, Setting,
-    Settlement, Traces, Unseen, View,
+use aetheel::discord::{
+    Asker, Desk, Discord, Gate, Intake, Listening, NotTaken, OpenQuestions, Options, Panel, Posted, Seen, StartError, Windows,
 };
-use aetheel::event::{Event, Lane, NewEvent};
+use aetheel::dispatch::{
+    Accepted, Again, AgainRefusal, Answer, AnswerRefusal, Conversations, Declined, OpenQuestion, Outlet, Person, Project, QueueView,
+    Refusal, Reply, Setting, Settlement, Traces, Unseen, View,
+};
+use aetheel::event::{Event, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
 
@@ -27,10 +29,14 @@ pub struct Office {
     pub events: Mutex<Vec<NewEvent>>,
     pub askers: Mutex<Vec<Asker>>,
     pub stops: Mutex<Vec<Lane>>,
+    /// Prompts whose refusal was kept, and what it says.
+    pub declined: Mutex<Vec<(String, String)>>,
     pub resets: Mutex<Vec<Lane>>,
     pub seen: Mutex<HashMap<u64, u64>>,
     /// What every prompt is refused with.
     pub refusal: Mutex<Option<String>>,
+    /// Who is not let in.
+    pub strangers: Mutex<Vec<u64>>,
     /// What nobody is let in with.
     pub shut: Mutex<Option<String>>,
     /// Who answered which question, and how.
@@ -88,18 +94,25 @@ impl Office {
 
 #[async_trait::async_trait]
 impl Intake for Office {
-    fn submit(&self, event: NewEvent) -> Result<Accepted, String> {
+    fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken> {
         self.offered.fetch_add(1, Ordering::SeqCst);
         let _free = self.unblocked.wait_while(self.blocked.lock().unwrap(), |blocked| *blocked).unwrap();
         if let Some(text) = self.refusal.lock().unwrap().clone() {
-            return Err(text);
+            return Err(NotTaken { text, later: false });
         }
         let mut events = self.events.lock().unwrap();
         events.push(event);
         Ok(Accepted::unkept(events.len() as u64, self.ahead.load(Ordering::SeqCst)))
     }
 
-    fn stop(&self, lane: &Lane) -> bool {
+    async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal> {
+        self.declined.lock().unwrap().push((event.prompt, why.to_owned()));
+        Ok(Some(Declined::unkept()))
+    }
+
+    fn declined(&self, _: Declined) {}
+
+    async fn stop(&self, lane: &Lane) -> bool {
         self.stops.lock().unwrap().push(lane.clone());
         true
     }
@@ -210,6 +223,9 @@ impl Panel for Office {
 impl Gate for Office {
     fn admit(&self, asker: &Asker) -> Result<(), String> {
         self.askers.lock().unwrap().push(asker.clone());
+        if self.strangers.lock().unwrap().contains(&asker.user) {
+            return Err("a stranger".to_owned());
+        }
         self.shut.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 }
@@ -298,6 +314,15 @@ impl Bot {
     pub async fn turn(&self, local: &LocalDiscord, prompt: &str) -> Turn {
         let event = self.event(local, prompt).await;
         Turn::of(self, &event)
+    }
+
+    /// Waits for the prompt of a `/new`, and has its thread opened as the dispatcher does.
+    pub async fn opened(&self, local: &LocalDiscord, prompt: &str) -> Event {
+        let event = self.event(local, prompt).await;
+        assert!(event.opens_thread);
+        let opened = self.discord.open_thread(&event, Traces::unkept()).await.expect("a thread");
+        let origin = Origin::Message { channel: opened.thread, message: opened.first };
+        Event { lane: Lane::Channel(opened.thread), origin, opens_thread: false, ..event }
     }
 
     pub async fn event(&self, local: &LocalDiscord, prompt: &str) -> Event {

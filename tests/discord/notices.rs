@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use aetheel::dispatch::{AgainRefusal, Answer, Notice, Offer, Outlet, Person, Traces};
+use aetheel::event::{Event, Origin};
 
 use super::desk::{Bot, Turn, answer, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
@@ -151,15 +152,21 @@ async fn an_answer_to_a_command_is_whole_after_a_restart() {
     turn.say(&format!("{above}\n\n{below}"));
     local.wait_for("the draft", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
     let draft = local.messages(CHANNEL);
-    local.wait_for("the note", |_| (*noted.lock().unwrap() == [draft[1].id]).then_some(())).await;
+    local.wait_for("the note", |_| (*noted.lock().unwrap() == [draft[0].id, draft[1].id]).then_some(())).await;
     drop(turn);
 
-    let (second, noted) = traces(&[draft[1].id], true);
-    Turn::kept(&bot, &event, second).done(&format!("{above}\n\n{below}")).await;
-    let shown = local.messages(CHANNEL);
-    let texts: Vec<&str> = shown.iter().map(|message| message.content.trim()).collect();
-    assert_eq!(texts[1..], [&above, &below], "below the command's own message, which cannot be reached any more");
-    assert_eq!(*noted.lock().unwrap(), [shown[1].id, shown[2].id]);
+    // The next one goes on in them, with the command's pass, and without it as with any message of its own.
+    let ids = [draft[0].id, draft[1].id];
+    let Origin::Interaction { channel, interaction, pass: Some(_) } = event.origin else { panic!("no pass: {event:?}") };
+    let passless = Event { origin: Origin::Interaction { channel, interaction, pass: None }, ..event.clone() };
+    for event in [event, passless] {
+        let (later, _) = traces(&ids, true);
+        Turn::kept(&bot, &event, later).done(&format!("{above}\n\n{below} more")).await;
+        let shown = local.messages(CHANNEL);
+        let texts: Vec<&str> = shown.iter().map(|message| message.content.trim()).collect();
+        assert_eq!(texts, [above.clone(), format!("{below} more")], "nothing stands twice");
+        assert_eq!([shown[0].id, shown[1].id], ids);
+    }
 }
 
 #[tokio::test]

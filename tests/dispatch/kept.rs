@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aetheel::agent::{EventKind, Exit, ToolStart};
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Person, Refusal};
+use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Opened, Person, Refusal};
 use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
 use aetheel::workspace::Journal;
@@ -30,8 +30,20 @@ struct Life {
 impl Life {
     /// Begins one in a runtime of its own, so that it can die.
     fn begin(folder: &Path, understanding: &Understanding, launcher: Arc<ScriptedLauncher>, slots: usize) -> Self {
+        Self::begin_with(folder, understanding, launcher, slots, None)
+    }
+
+    /// Begins one with what comes of opening a thread.
+    fn begin_with(
+        folder: &Path,
+        understanding: &Understanding,
+        launcher: Arc<ScriptedLauncher>,
+        slots: usize,
+        thread: Option<Result<Opened, String>>,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let collected = Arc::new(Collected::default());
+        *collected.thread.lock().unwrap() = thread;
         let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(understanding.clone()))));
         let limits = Limits { max_concurrent: slots, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let (dispatcher, journal) = runtime.block_on(async {
@@ -334,4 +346,175 @@ fn what_was_changed_or_taken_back_while_it_waited_stays_so_over_the_death_of_the
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     second.answers(3);
     assert_eq!(second.prompts(), ["one", "typo", "last"]);
+}
+
+/// Ends like a gateway that is told to: turns are stopped at once.
+fn shut_down(life: &Life) {
+    life.runtime.block_on(life.dispatcher.shutdown(Duration::ZERO));
+}
+
+#[test]
+fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash_and_goes_on_in_its_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
+        agent.say(&["text half", "tool"]).await;
+        agent.commands.recv().await;
+        agent.exit(Exit::Signal(15), "").await;
+    });
+    let first = Life::begin(folder.path(), &with_tools(), launcher, 1);
+    first.ask("one");
+    first.noted(folder.path(), |text| text.contains("`1` used a tool"));
+    (first.collected.traces.lock().unwrap()[0].note)(&[71, 72]);
+    shut_down(&first);
+    let told = first.answers(1).remove(0).2.unwrap();
+    assert!(told.contains("I ask whether to try again. (restarting, "), "{told}");
+    first.die();
+
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let notice = second.runtime.block_on(second.collected.notices(1)).remove(0);
+    assert!(notice.text.ends_with("(interrupted)") && notice.offer.is_some(), "{notice:?}");
+    assert_eq!(*second.collected.unfinished.lock().unwrap(), [71, 72], "the draft is no answer, and says so");
+    assert_eq!(second.prompts(), Vec::<String>::new());
+    second.noted(folder.path(), |text| text.contains("`1` offered"));
+    second.die();
+
+    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    third.runtime.block_on(third.dispatcher.again(&notice.offer.unwrap().id, &ann(), true)).unwrap();
+    assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
+    let traces = third.collected.traces.lock().unwrap();
+    assert_eq!(traces[0].posted, [71, 72], "the text never stands twice");
+    assert!(traces[0].stem.ends_with(".1"));
+}
+
+#[test]
+fn a_refusal_is_told_once_and_never_carried_out_whatever_dies_when() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &plain(), quick(), 1);
+    let refused = |prompt: &str| NewEvent { key: Some(format!("test:{prompt}")), ..message(7, prompt) };
+    let decline = |life: &Life, prompt: &str| life.runtime.block_on(life.dispatcher.decline(refused(prompt), "No. (rate limit)")).unwrap();
+    // One that was told, and one whose life ended before.
+    let told = decline(&first, "told").unwrap();
+    first.dispatcher.declined(told);
+    let untold = decline(&first, "untold").unwrap();
+    assert!(decline(&first, "untold").is_none(), "it is refused already");
+    first.die();
+
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(second.answers(1), [(2, String::new(), Some("No. (rate limit)".to_owned()))]);
+    assert_eq!(second.collected.traces.lock().unwrap()[0].stem, untold.stem, "Discord knows a message it has by this");
+    {
+        let _inside = second.runtime.enter();
+        for prompt in ["told", "untold"] {
+            assert_eq!(second.dispatcher.submit(refused(prompt)).err(), Some(Refusal::Known), "{prompt}");
+        }
+    }
+    second.noted(folder.path(), |text| text.contains("- [x] `2`"));
+    second.die();
+    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(third.ask("new"), 3);
+    assert_eq!(third.answers(1).len(), 1);
+    assert_eq!(third.prompts(), ["new"]);
+}
+
+#[test]
+fn what_was_stopped_for_good_does_not_come_back_although_the_gateway_dies_before_its_turn_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+    first.ask("running");
+    first.ask("waiting");
+    first.noted(folder.path(), |text| text.contains("`1` started"));
+    assert!(first.runtime.block_on(first.dispatcher.stop_for_good(&Lane::Channel(7))));
+    first.die();
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    second.ask("new");
+    let answers = second.answers(2);
+    assert!(answers[0].0 == 1 && answers[0].2.as_ref().is_some_and(|told| told.contains("(stopped")), "{answers:?}");
+    assert_eq!(second.prompts(), ["new"]);
+}
+
+#[test]
+fn a_turn_that_panics_asks_its_people_at_once_and_frees_its_lane() {
+    let folder = tempfile::tempdir().unwrap();
+    let life = Life::begin(folder.path(), &plain(), quick(), 1);
+    life.ask("panic");
+    life.ask("fine");
+    assert_eq!(life.answers(1), [(2, "fine".to_owned(), None)], "the lane goes on");
+    let notice = life.runtime.block_on(life.collected.notices(1)).remove(0);
+    assert_eq!((notice.channel, notice.about), (Some(7), Some(1)));
+    assert!(notice.text.ends_with("(internal)") && notice.offer.is_some_and(|offer| offer.label == "Try again"), "{}", notice.text);
+    life.noted(folder.path(), |text| text.contains("`1` offered"));
+}
+
+#[test]
+fn nobody_sees_a_tool_before_it_is_on_disk_that_there_was_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
+        agent.say(&["tool"]).await;
+        agent.commands.recv().await;
+        agent.exit(Exit::Signal(15), "").await;
+    });
+    let life = Life::begin(folder.path(), &with_tools(), launcher, 1);
+    let (seen, path) = (Arc::new(Mutex::new(Vec::new())), folder.path().to_owned());
+    let noted = seen.clone();
+    let look = move |event: &EventKind| {
+        if matches!(event, EventKind::ToolStart(_)) {
+            noted.lock().unwrap().push(file(&path).contains("used a tool"));
+        }
+    };
+    assert!(life.collected.look.set(Box::new(look)).is_ok());
+    for prompt in 0..10 {
+        life.ask(&prompt.to_string());
+        let (seen, until) = (seen.clone(), prompt + 1);
+        let wait = async move {
+            while seen.lock().unwrap().len() < until {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(life.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await }).is_ok());
+        let sequence = prompt + 1;
+        assert!(file(folder.path()).contains(&format!("`{sequence}` used a tool")));
+        life.runtime.block_on(life.dispatcher.stop_for_good(&Lane::Channel(7)));
+        life.answers(until);
+    }
+    assert_eq!(*seen.lock().unwrap(), [true; 10]);
+}
+
+#[test]
+fn a_thread_is_opened_once_and_its_prompt_runs_once_whatever_dies_when() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &plain(), quick(), 1);
+    let origin = Origin::Interaction { channel: 7, interaction: 50, pass: None };
+    let asked = NewEvent { asker: Some(ANN), key: Some("test:new".to_owned()), origin, opens_thread: true, ..message(7, "new") };
+    first.runtime.block_on(async { first.dispatcher.submit(asked.clone()).unwrap().safe().await }).unwrap();
+    // Discord does not answer: it neither runs nor holds the channel up.
+    first.runtime.block_on(first.collected.threads.subscribe().wait_for(|threads| *threads == [1])).unwrap();
+    first.ask("in the channel");
+    assert_eq!(first.answers(1), [(2, "in the channel".to_owned(), None)]);
+    first.die();
+
+    let second = Life::begin_with(folder.path(), &plain(), stuck(&[]), 1, Some(Ok(Opened { thread: 900, first: 901 })));
+    second.noted(folder.path(), |text| text.contains("`1` started"));
+    {
+        let _inside = second.runtime.enter();
+        assert!(second.dispatcher.is_busy(&Lane::Channel(900)) && !second.dispatcher.is_busy(&Lane::Channel(7)));
+        assert_eq!(second.dispatcher.submit(asked).err(), Some(Refusal::Known));
+    }
+    second.die();
+
+    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(third.answers(1), [(1, "new".to_owned(), None)]);
+    assert_eq!(third.prompts(), ["new"]);
+    assert_eq!(third.collected.threads.borrow().len(), 0, "there is one already");
+}
+
+#[test]
+fn a_thread_that_cannot_be_opened_is_told_and_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let life = Life::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here. (no threads)".to_owned())));
+    let asked = NewEvent { key: Some("test:new".to_owned()), opens_thread: true, ..message(7, "new") };
+    life.runtime.block_on(async { life.dispatcher.submit(asked).unwrap().safe().await }).unwrap();
+    assert_eq!(life.answers(1), [(1, String::new(), Some("Not here. (no threads)".to_owned()))]);
+    life.noted(folder.path(), |text| text.contains("- [x] `1`"));
+    life.runtime.block_on(life.dispatcher.idle());
+    assert_eq!(life.prompts(), Vec::<String>::new());
 }

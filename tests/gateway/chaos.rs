@@ -153,7 +153,7 @@ impl Run {
     /// Keeps prompts under way, and takes offers up as people do. Notes how many are answered.
     fn load(&mut self, answered: &mut usize) {
         let replies = self.local.replies();
-        *answered = replies.values().filter(|replies| replies.last().is_some_and(is_final)).count();
+        *answered = replies.values().filter(|replies| replies.iter().any(is_final)).count();
         for _ in 0..4 {
             if self.sent.len() - *answered < UNDER_WAY {
                 self.send_somewhere();
@@ -193,9 +193,11 @@ impl Run {
         for (channel, question) in &self.sent {
             let replies = replies.get(question).map_or(&[][..], Vec::as_slice);
             let offered = self.offered.contains(question);
-            // What stands above the last word about an interruption is the draft of the attempt that was interrupted.
-            let told = replies.iter().filter(|reply| is_notice(reply)).map(|reply| reply.id).max().unwrap_or(0);
-            let answers: Vec<&Message> = replies.iter().filter(|reply| is_final(reply) && reply.id > told).collect();
+            let answers: Vec<&Message> = replies.iter().filter(|reply| is_final(reply)).collect();
+            // A second attempt goes on in the messages of the first: no text stands twice.
+            if let Some(other) = replies.iter().find(|reply| !is_final(reply) && !is_notice(reply)) {
+                let _ = writeln!(faults, "{question} in {channel} has something beside its answer: {:?}", other.content);
+            }
             let [answer] = answers[..] else {
                 let _ = writeln!(faults, "{question} in {channel} has {} answers: {:?}", answers.len(), texts(replies));
                 continue;
@@ -220,7 +222,7 @@ fn is_final(message: &Message) -> bool {
 }
 
 fn is_notice(message: &Message) -> bool {
-    ["(interrupted)", "(set aside)"].iter().any(|kind| message.content.contains(kind))
+    ["(interrupted)", "(set aside)", "Started again by"].iter().any(|kind| message.content.contains(kind))
 }
 
 fn texts(messages: &[Message]) -> Vec<&str> {

@@ -66,7 +66,7 @@ async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
 }
 
 #[tokio::test]
-async fn with_a_full_disk_nothing_is_taken_and_it_recovers_by_itself() {
+async fn with_a_full_disk_what_is_written_waits_and_what_runs_ends_and_it_recovers_by_itself() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     // A limit of the file's size stands for the full disk; its signal would end the program.
@@ -88,6 +88,8 @@ async fn with_a_full_disk_nothing_is_taken_and_it_recovers_by_itself() {
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
     limit(None);
     bot.logs("state/queue.md can be written again").await;
+    let answer = local.wait_for_message(OTHER, |text| text.starts_with("You said: too much")).await;
+    assert_eq!(answer.reply_to, Some(refused));
     local.mention(OTHER, ANN, "room again");
     local.wait_for_message(OTHER, |text| text.starts_with("You said: room again")).await;
 }

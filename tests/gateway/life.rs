@@ -151,7 +151,7 @@ async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits
 }
 
 #[tokio::test]
-async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_over() {
+async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_kept() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "0").with("DEMO_AGENT_DELAY_MS", "1000");
     let mut bot = serving(&installation).await;
@@ -159,8 +159,8 @@ async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_ove
     local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
-    local.wait_for_message(CHANNEL, |text| text.contains("(shutting down, ")).await;
-    assert!(installation.read("state/queue.md").contains("- [x] `1`"), "{}", installation.read("state/queue.md"));
+    local.wait_for_message(CHANNEL, |text| text.contains("I ask whether to try again. (restarting, ")).await;
+    assert!(!installation.read("state/queue.md").contains("- [x] `1`"), "{}", installation.read("state/queue.md"));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use aetheel::agent::{
@@ -15,7 +15,7 @@ use aetheel::agent::{
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
-    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Outlet, Parts, Reply, Settlement, Traces, Unseen,
+    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet, Parts, Reply, Settlement, Traces, Unseen,
 };
 use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
@@ -287,7 +287,18 @@ pub struct Collected {
     /// What earlier lives left of the replies that were opened.
     pub traces: Mutex<Vec<Traces>>,
     notices: watch::Sender<Vec<Notice>>,
+    /// Messages of which it was said that they are not finished.
+    pub unfinished: Mutex<Vec<u64>>,
+    /// Events whose thread was asked for.
+    pub threads: watch::Sender<Vec<u64>>,
+    /// The next thread that is opened; none: Discord never answers.
+    pub thread: Mutex<Option<Result<Opened, String>>>,
+    /// Called with everything that is shown.
+    pub look: OnceLock<Look>,
 }
+
+/// See [`Collected::look`].
+pub type Look = Box<dyn Fn(&EventKind) + Send + Sync>;
 
 impl Collected {
     /// The answers, once there are `count`.
@@ -330,6 +341,19 @@ impl Outlet for CollectingOutlet {
         self.open(event)
     }
 
+    async fn open_thread(&self, event: &Event, _: Traces) -> Result<Opened, String> {
+        self.0.threads.send_modify(|threads| threads.push(event.sequence));
+        let opened = self.0.thread.lock().unwrap().clone();
+        match opened {
+            Some(opened) => opened,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn leave_unfinished(&self, _: Option<u64>, messages: &[u64]) {
+        self.0.unfinished.lock().unwrap().extend(messages);
+    }
+
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         self.0.notices.send_modify(|notices| notices.push(notice));
         Ok(())
@@ -354,6 +378,9 @@ struct CollectingReply {
 impl Reply for CollectingReply {
     fn update(&mut self, event: &EventKind, _: &Transcript) {
         assert_ne!(*event, text_event("panic"), "asked to panic");
+        if let Some(look) = self.collected.look.get() {
+            look(event);
+        }
         self.collected.shown.lock().unwrap().push(event.clone());
     }
 

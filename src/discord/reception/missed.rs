@@ -1,146 +1,199 @@
-//! What was written while nobody listened, or while Discord could not say who wrote it and where.
+//! What was written while nobody listened.
 //!
-//! A channel is owed its messages from one on until Discord hands them out: then all are taken in, in order, before
-//! anything newer of that channel. Pinned by `tests/discord.rs` and `tests/gateway/faults`.
+//! A channel is read on from the last message that was handled there, page by page, all that is for the bot in order and
+//! before anything newer of that channel; how far it came is noted with every message, so that it goes on there after a
+//! death. What is too old is counted and told. Pinned by `tests/gateway/intake.rs` and `tests/gateway/faults`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
-use super::{LOOK_UP, Parent, Reception};
-use crate::discord::api::Api;
+use super::messages::Fate;
+use super::{AGAIN, LOOK_UP, Parent, Reception, lock};
 use crate::discord::mention;
 use crate::discord::wire::{Message, id_from};
+use crate::event::NewEvent;
 
 /// Missed messages older than this are not answered any more.
 const MISSED_SPAN: Duration = Duration::from_secs(600);
-/// Missed messages answered in one channel.
-const MISSED_MOST: usize = 50;
-/// Pages of 100 messages read to find them.
-const PAGES: usize = 5;
+/// So far back the older ones are counted, and over so many pages of 100.
+const COUNTED_SPAN: Duration = Duration::from_secs(24 * 3600);
+const COUNTED_PAGES: usize = 5;
 /// Channels looked into, those with the latest messages first.
-const CHANNELS_MOST: usize = 200;
-/// Message ids remembered, so that none is answered twice.
+const CHANNELS_MOST: usize = 1_000;
+/// Message ids remembered, so that none is handled twice.
 const IDS_KEPT: usize = 4_096;
 
-impl Reception {
-    /// Answers what was written while nobody listened, each once, in order.
-    pub(super) async fn catch_up(&mut self) {
-        let mut channels = self.desk.seen.channels();
-        channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
-        channels.truncate(CHANNELS_MOST);
-        let oldest = id_from(MISSED_SPAN);
-        for (channel, last) in channels {
-            self.owed.entry(channel).or_insert(oldest.max(last));
-        }
-        self.read_missed().await;
-        if !self.owed.is_empty() {
-            warn!(channels = self.owed.len(), "discord does not hand out what was written meanwhile; asking until it does");
-        }
-    }
-
-    /// Puts a message off, with all that follows in its channel.
-    pub(super) fn owe(&mut self, message: &Message) {
-        self.owed.entry(message.channel_id).or_insert(message.id - 1);
-    }
-
-    /// Reads what was missed in the channels owed, as far as Discord hands it out.
-    pub(super) async fn read_missed(&mut self) {
-        let channels: Vec<(u64, u64)> = self.owed.iter().map(|(channel, after)| (*channel, *after)).collect();
-        let mut missed = Vec::new();
-        for some in channels.chunks(8) {
-            let mut reads = tokio::task::JoinSet::new();
-            for &(channel, after) in some {
-                let api = self.api.clone();
-                reads.spawn(async move { (channel, read_after(api, channel, after).await) });
-            }
-            while let Some(read) = reads.join_next().await {
-                if let Ok((channel, Some(messages))) = read {
-                    self.owed.remove(&channel);
-                    missed.extend(messages);
-                }
-            }
-        }
-        missed.retain(|message| !self.recent.has(message.id));
-        missed.sort_by_key(|message| message.id);
-        let mut counts: HashMap<u64, usize> = HashMap::new();
-        for mut message in missed {
-            if self.owed.contains_key(&message.channel_id) {
-                continue;
-            }
-            let channel = match self.channel(message.channel_id).await {
-                Ok(channel) => channel,
-                Err(error) if error.is_passing() => {
-                    self.owe(&message);
-                    continue;
-                }
-                Err(_) => continue,
-            };
-            message.guild_id = channel.guild_id;
-            match self.is_for_us(&message, Parent::Known(channel.thread_parent())).await {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(_) => {
-                    self.owe(&message);
-                    continue;
-                }
-            }
-            let count = counts.entry(message.channel_id).or_default();
-            *count += 1;
-            if *count > MISSED_MOST {
-                continue;
-            }
-            if let Some(guild) = channel.guild_id {
-                message.member = match self.api.member(guild, message.author.id, LOOK_UP).await {
-                    // Without roles somebody could be turned away who may ask.
-                    Err(error) if error.is_passing() => {
-                        self.owe(&message);
-                        continue;
-                    }
-                    member => member.ok(),
-                };
-            }
-            let names = message.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect::<Vec<_>>();
-            self.message(&message, &names, Parent::Known(channel.thread_parent())).await;
-        }
-        let (prompts, channels) = (counts.values().sum::<usize>(), counts.len());
-        if prompts > 0 {
-            info!(prompts, channels, "caught up with what was written while disconnected");
-        }
-    }
+/// What became of the missed messages of a channel.
+#[derive(Default)]
+struct Tally {
+    prompts: usize,
+    refused: usize,
+    /// The older ones: how many, and what to refuse on their behalf.
+    left_out: usize,
+    newest: Option<(NewEvent, u64)>,
+    /// There may be more of them.
+    at_least: bool,
 }
 
-/// None: it has to be tried again.
-async fn read_after(api: Api, channel: u64, mut after: u64) -> Option<Vec<Message>> {
-    let mut all: Vec<Message> = Vec::new();
-    for _ in 0..PAGES {
-        match api.messages_after(channel, after, LOOK_UP).await {
-            Ok(page) => {
-                let full = page.len() >= 100;
-                after = page.last().map_or(after, |message| message.id);
-                all.extend(page);
-                if !full {
-                    break;
+impl Reception {
+    /// The channels that were spoken in, each with the first id that is answered there.
+    pub(super) fn to_catch_up(&self) -> Vec<(u64, u64)> {
+        let mut channels = self.desk.seen.channels();
+        channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
+        if channels.len() > CHANNELS_MOST {
+            warn!(
+                channels = channels.len() - CHANNELS_MOST,
+                "more channels than are caught up with; what was written in these meanwhile is left out"
+            );
+            channels.truncate(CHANNELS_MOST);
+        }
+        let since = id_from(MISSED_SPAN);
+        channels.into_iter().map(|(channel, _)| (channel, since)).collect()
+    }
+
+    /// Takes in what was written in a channel since it was last seen to. Nothing else of that channel is seen to meanwhile.
+    pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) {
+        let Some(last) = self.desk.seen.last(channel) else { return };
+        let counted = id_from(COUNTED_SPAN);
+        let mut after = last.max(counted);
+        let mut tally = Tally { at_least: last < counted, ..Tally::default() };
+        let mut old_pages = 0;
+        loop {
+            let Some((page, full)) = self.page(channel, after, pressed).await else { break };
+            for message in &page {
+                if message.id >= since && !self.tell_left_out(channel, &mut tally).await {
+                    return;
+                }
+                if self.missed(message, message.id < since, &mut tally).await == Some(Fate::Left) {
+                    return;
                 }
             }
-            Err(error) if error.is_passing() => {
-                debug!(channel, %error, "cannot read missed messages yet");
-                return None;
+            after = page.last().map_or(after, |message| message.id);
+            if after < since {
+                old_pages += 1;
+            } else if !page.is_empty() {
+                // All of it is kept, or no affair of ours.
+                self.desk.seen.saw(channel, after);
             }
-            Err(error) => {
-                // Channels go away and permissions change: nothing to be done about it.
-                debug!(channel, %error, "cannot read missed messages");
+            if !full {
                 break;
+            }
+            if after < since && old_pages == COUNTED_PAGES {
+                (after, tally.at_least) = (since - 1, true);
+            }
+        }
+        if !self.tell_left_out(channel, &mut tally).await {
+            return;
+        }
+        let Tally { prompts, refused, .. } = tally;
+        if prompts + refused > 0 {
+            info!(channel, prompts, refused, "caught up with what was written while disconnected");
+        }
+    }
+
+    /// Reads a page of messages, and whether it is full, as soon as Discord hands it out. Few channels are read at the same
+    /// time; one in which somebody waits is read at once. None: it never will.
+    async fn page(&self, channel: u64, after: u64, pressed: &Notify) -> Option<(Vec<Message>, bool)> {
+        loop {
+            let read = {
+                let _place = tokio::select! {
+                    biased;
+                    place = self.reads.acquire() => place.ok(),
+                    () = pressed.notified() => None,
+                };
+                self.api.messages_after(channel, after, LOOK_UP).await
+            };
+            match read {
+                Ok(page) => return Some(page),
+                Err(error) if error.is_passing() => {
+                    let login = self.logins.load(Ordering::SeqCst);
+                    if self.blind.swap(login, Ordering::SeqCst) != login {
+                        warn!(%error, "discord does not hand out what was written meanwhile; asking until it does");
+                    }
+                    debug!(channel, %error, "cannot read missed messages yet");
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(error) => {
+                    // Channels go away and permissions change: nothing to be done about it.
+                    debug!(channel, %error, "cannot read missed messages");
+                    return None;
+                }
             }
         }
     }
-    Some(all)
+
+    /// Takes in a message that was missed, or counts it when it is too old. None: it is no affair of ours.
+    async fn missed(&self, message: &Message, old: bool, tally: &mut Tally) -> Option<Fate> {
+        if !self.is_a_persons(message) || lock(&self.recent).has(message.id) {
+            return None;
+        }
+        let channel = self.channel_at_last(message.channel_id).await?;
+        let parent = channel.thread_parent();
+        let mut message = Message { guild_id: channel.guild_id, ..message.clone() };
+        if !self.is_for_us_at_last(&message, Parent::Known(parent)).await {
+            return None;
+        }
+        if let Some(guild) = channel.guild_id {
+            // Without roles somebody could be turned away who may ask.
+            message.member = loop {
+                match self.people.member(&self.api, guild, message.author.id).await {
+                    Ok(member) => break member,
+                    Err(_) => tokio::time::sleep(AGAIN).await,
+                }
+            };
+        }
+        let names: Vec<_> = message.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
+        if old {
+            // What strangers wrote is nobody's loss.
+            if self.desk.gate.admit(&self.asker(&message, parent)).is_ok() {
+                tally.left_out += 1;
+                tally.newest = Some((self.prompt(&message, &names, parent), message.id));
+            }
+            return None;
+        }
+        let fate = self.message_for_us(&message, &names, parent).await;
+        match fate {
+            Fate::Taken => tally.prompts += 1,
+            Fate::Refused => tally.refused += 1,
+            Fate::NotAdmitted | Fate::Known | Fate::Left => {}
+        }
+        Some(fate)
+    }
+
+    /// Says once how many were left out because they are too old. False: the gateway ends before that is kept; the next
+    /// life counts again.
+    async fn tell_left_out(&self, channel: u64, tally: &mut Tally) -> bool {
+        let Some((event, message)) = tally.newest.take() else { return true };
+        let count = tally.left_out;
+        let many = match (count, tally.at_least) {
+            (1, false) => "one prompt that was".to_owned(),
+            (count, false) => format!("{count} prompts that were"),
+            (count, true) => format!("at least {count} prompts that were"),
+        };
+        warn!(channel, count, "prompts written while disconnected are too old and left out; people are told");
+        let minutes = MISSED_SPAN.as_secs() / 60;
+        let text = format!(
+            "I was away, and have left out {many} written here more than {minutes} minutes before I was back. Please ask again. (missed)"
+        );
+        while !self.decline(&event, (channel, message), &text).await {
+            if self.closing.load(Ordering::SeqCst) {
+                return false;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        lock(&self.recent).note(message);
+        self.desk.seen.saw(channel, message);
+        true
+    }
 }
 
 /// The ids of the latest messages, so many and no more.
 #[derive(Debug, Default)]
-pub(in super::super) struct Recent {
+pub(super) struct Recent {
     known: HashSet<u64>,
     order: VecDeque<u64>,
 }

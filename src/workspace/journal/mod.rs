@@ -9,6 +9,7 @@ mod record;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,6 +29,8 @@ use crate::event::{Event, Sequence};
 pub struct Journal {
     pages: Arc<Mutex<Pages>>,
     jobs: Arc<Mutex<Sender<Job>>>,
+    /// What was tried last could not be written.
+    failing: Arc<AtomicBool>,
 }
 
 /// Tells whether something reached the disk.
@@ -69,9 +72,16 @@ impl Journal {
         replace(path, pages.render().as_bytes()).map_err(failed)?;
         let pages = Arc::new(Mutex::new(pages));
         let (jobs, received) = channel();
-        let writer = Writer::open(path.to_owned(), Arc::clone(&pages), received).map_err(failed)?;
+        let failing = Arc::new(AtomicBool::new(false));
+        let writer = Writer::open(path.to_owned(), Arc::clone(&pages), received, Arc::clone(&failing)).map_err(failed)?;
         std::thread::Builder::new().name("journal".to_owned()).spawn(move || writer.run()).map_err(failed)?;
-        Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)) })
+        Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
+    }
+
+    /// Whether nothing can be written at the moment. It is found out by trying, once a second.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::SeqCst)
     }
 
     /// The highest sequence number given so far.
@@ -125,8 +135,8 @@ impl Journal {
     }
 
     /// Notes that the agent used a tool.
-    pub fn used_tool(&self, sequence: Sequence) {
-        self.mark(sequence, Mark::Tool);
+    pub fn used_tool(&self, sequence: Sequence) -> Saving {
+        self.mark(sequence, Mark::Tool)
     }
 
     /// Notes the messages of the reply.
@@ -149,14 +159,20 @@ impl Journal {
         self.mark(sequence, Mark::Offered { at_ms: now_ms, aside });
     }
 
-    /// Makes an offered event one that waits, as if nothing had happened to it.
+    /// Makes an offered event one that waits, as if nothing had happened to it, but for the messages of its reply. When
+    /// it cannot be written, [`Journal::put_back`] what it was.
     pub fn again(&self, sequence: Sequence) -> Saving {
-        self.mark(sequence, Mark::Again)
+        self.write(Record::Mark(sequence, Mark::Again), true)
+    }
+
+    /// Makes an event what it was before something that could not be written.
+    pub fn put_back(&self, entry: Entry) {
+        lock(&self.pages).put_back(entry);
     }
 
     /// Checks an event off.
-    pub fn finished(&self, event: &Event, now_ms: i64) {
-        self.mark(event.sequence, Mark::Finished(Finished::of(event, now_ms)));
+    pub fn finished(&self, event: &Event, now_ms: i64) -> Saving {
+        self.mark(event.sequence, Mark::Finished(Finished::of(event, now_ms)))
     }
 
     /// Waits until everything so far is on disk; false when it cannot be written.

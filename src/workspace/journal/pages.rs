@@ -28,7 +28,7 @@ pub struct Entry {
     pub started: u32,
     /// Its agent used a tool.
     pub tool: bool,
-    /// The messages of its reply.
+    /// The messages of its reply; of the attempts before, too: the next one goes on in them.
     pub posted: Vec<u64>,
     /// What it came to, while nobody knows whether that was delivered.
     pub answer: Option<String>,
@@ -63,8 +63,11 @@ impl Pages {
     pub(super) fn read(text: &str) -> (Self, Vec<String>) {
         let (mut pages, mut warnings) = (Self::default(), Vec::new());
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-            let Some(whole) = line.strip_suffix('\n') else {
-                warnings.push(format!("line {number} is not whole and left out: the last write was cut off"));
+            // An editor may leave the last end out; what a crash cut off has no check that fits.
+            let whole = line.strip_suffix('\n').or_else(|| Some(line).filter(|line| Record::is_checked(line)));
+            let Some(whole) = whole else {
+                warnings
+                    .push(format!("line {number} has neither an end nor a check that fits and is left out: the last write was cut off"));
                 break;
             };
             match Record::read(whole) {
@@ -150,10 +153,20 @@ impl Pages {
                     Mark::Answered(answer) => entry.answer = Some(answer.clone()),
                     Mark::Waiting => entry.started = entry.started.saturating_sub(1),
                     Mark::Offered { at_ms, aside } => (entry.offered, entry.aside) = (Some(*at_ms), *aside),
-                    Mark::Again => *entry = Entry { again: entry.again + 1, ..Entry::new(entry.event.clone()) },
+                    Mark::Again => {
+                        let (again, posted) = (entry.again + 1, std::mem::take(&mut entry.posted));
+                        *entry = Entry { again, posted, ..Entry::new(entry.event.clone()) };
+                    }
                     Mark::Finished(_) | Mark::Last => {}
                 }
             }
+        }
+    }
+
+    /// Undoes what was said of an event since, because it could not be written.
+    pub(super) fn put_back(&mut self, entry: Entry) {
+        if let Some(now) = self.open.get_mut(&entry.event.sequence) {
+            *now = entry;
         }
     }
 

@@ -110,6 +110,12 @@ impl Record {
         line
     }
 
+    /// Whether a line, without its end, has the check that fits it: then nothing of it is missing.
+    pub(super) fn is_checked(line: &str) -> bool {
+        let parts = line.trim_end().rsplit_once(" `#").and_then(|(content, noted)| Some((content, noted.strip_suffix('`')?)));
+        parts.is_some_and(|(content, noted)| noted == check(content))
+    }
+
     /// Reads a line without its end. None: it is no entry.
     pub(super) fn read(line: &str) -> Option<Result<Self, String>> {
         let item = line.trim_end().strip_prefix("- ")?;

@@ -41,14 +41,15 @@ proptest! {
             let (mut wanted, mut length) = (Pages::default(), 0);
             for (record, line) in records.iter().zip(&lines) {
                 length += line.len();
-                if length > cut {
+                // Of a line that lacks but its end nothing is missing.
+                if length > cut + 1 {
                     break;
                 }
                 wanted.apply(record);
             }
             let (found, warnings) = Pages::read(&text[..cut]);
             prop_assert_eq!(&found, &wanted, "cut at {}", cut);
-            let torn = cut > 0 && !text[..cut].ends_with('\n');
+            let torn = cut > 0 && !text[..cut].ends_with('\n') && !text[cut..].starts_with('\n');
             prop_assert_eq!(warnings.len(), usize::from(torn));
         }
     }
@@ -141,11 +142,110 @@ async fn what_cannot_be_written_is_said_and_goes_on_once_it_can() {
     let (jobs, received) = std::sync::mpsc::channel();
     let full = folder.path().join("full");
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
-    let writer = super::Writer::open(full, journal.pages.clone(), received).unwrap();
+    let failing = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
+    let writer = super::Writer::open(full, journal.pages.clone(), received, failing.clone()).unwrap();
     std::thread::spawn(move || writer.run());
-    let full = Journal { pages: journal.pages.clone(), jobs: std::sync::Arc::new(std::sync::Mutex::new(jobs)) };
-    assert!(!full.accepted(&event(2, "hello")).done().await);
+    let full = Journal { pages: journal.pages.clone(), jobs: std::sync::Arc::new(std::sync::Mutex::new(jobs)), failing };
+    assert!(!full.accepted(&event(2, "hello")).done().await && full.is_failing());
     full.forget(2);
     assert!(!full.knows(event(2, "").key.as_ref().unwrap()), "it may be sent again");
     assert!(journal.accepted(&event(3, "hello")).done().await);
+}
+
+#[test]
+fn a_last_line_without_an_end_is_whole_when_its_check_fits_and_torn_when_it_does_not() {
+    let line = Record::Accepted(Box::new(event(7, "hello")), None).write();
+    let (pages, warnings) = Pages::read(line.trim_end());
+    assert_eq!(
+        (pages.entry(7).map(|entry| entry.event.clone()), warnings.len()),
+        (Some(event(7, "hello")), 0),
+        "an editor took the end away"
+    );
+    let without_check = line.rsplit_once(" `#").unwrap().0;
+    let (pages, warnings) = Pages::read(without_check);
+    assert!(pages.entry(7).is_none() && warnings.len() == 1, "nobody can tell it from a line that a crash cut off: {warnings:?}");
+}
+
+/// A file of which so many writes fail in the middle, and so many cuts fail.
+#[derive(Clone, Default)]
+struct Spoiled {
+    text: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
+    writes: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+    cuts: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Spoiled {
+    fn fails(left: &std::sync::atomic::AtomicUsize) -> std::io::Result<()> {
+        use std::sync::atomic::Ordering::SeqCst;
+        left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).map_or(Ok(()), |_| Err(std::io::ErrorKind::StorageFull.into()))
+    }
+}
+
+impl super::writer::Tail for Spoiled {
+    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let failed = Self::fails(&self.writes);
+        let length = if failed.is_err() { bytes.len() - 3 } else { bytes.len() };
+        self.text.lock().unwrap().extend_from_slice(&bytes[..length]);
+        failed
+    }
+
+    fn sync(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn cut(&mut self, length: u64) -> std::io::Result<()> {
+        Self::fails(&self.cuts)?;
+        self.text.lock().unwrap().truncate(usize::try_from(length).unwrap());
+        Ok(())
+    }
+}
+
+/// A journal on such a file.
+fn spoiled() -> (Journal, Spoiled) {
+    let (file, pages, failing) = (Spoiled::default(), std::sync::Arc::default(), std::sync::Arc::default());
+    let (jobs, received) = std::sync::mpsc::channel();
+    let (pages, failing): (std::sync::Arc<std::sync::Mutex<Pages>>, std::sync::Arc<std::sync::atomic::AtomicBool>) = (pages, failing);
+    let writer = super::Writer::on(Box::new(file.clone()), 0, "queue.md".into(), pages.clone(), received, failing.clone());
+    std::thread::spawn(move || writer.run());
+    (Journal { pages, jobs: std::sync::Arc::new(std::sync::Mutex::new(jobs)), failing }, file)
+}
+
+#[tokio::test]
+async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_also_when_cutting_failed_at_first() {
+    use std::sync::atomic::Ordering::SeqCst;
+    let (journal, file) = spoiled();
+    assert!(journal.accepted(&event(1, "hello")).done().await);
+    file.writes.store(1, SeqCst);
+    file.cuts.store(2, SeqCst);
+    assert!(!journal.accepted(&event(2, "hello")).done().await);
+    journal.forget(2);
+    // By itself: nothing else has to come.
+    let again = async {
+        while journal.is_failing() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), again).await.expect("it tries by itself");
+    assert!(journal.accepted(&event(3, "hello")).done().await);
+    let text = String::from_utf8(file.text.lock().unwrap().clone()).unwrap();
+    let (pages, warnings) = Pages::read(&text);
+    assert_eq!(warnings, Vec::<String>::new(), "{text}");
+    assert!(pages.entry(1).is_some() && pages.entry(2).is_none() && pages.entry(3).is_some(), "{text}");
+}
+
+#[tokio::test]
+async fn what_could_not_be_done_again_is_still_on_offer() {
+    let (journal, file) = spoiled();
+    assert!(journal.accepted(&event(1, "hello")).done().await);
+    journal.offered(1, 5, false);
+    assert!(journal.flush().await);
+    let before = journal.entry(1).unwrap();
+    file.writes.store(1, std::sync::atomic::Ordering::SeqCst);
+    assert!(!journal.again(1).done().await);
+    journal.put_back(before.clone());
+    assert_eq!(journal.entry(1), Some(before));
+    assert!(journal.accepted(&event(2, "hello")).done().await);
+    let text = String::from_utf8(file.text.lock().unwrap().clone()).unwrap();
+    assert!(!text.contains(" again "), "nothing of it is written later: {text}");
+    assert!(journal.again(1).done().await && journal.entry(1).unwrap().offered.is_none());
 }

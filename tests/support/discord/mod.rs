@@ -471,6 +471,11 @@ impl Faults<'_> {
         self.world.with(|state| state.gateway.logins_left = left);
     }
 
+    /// Every request is done at once and answered so much later.
+    pub fn latency(&self, by: Duration) {
+        self.world.with(|state| state.latency = by);
+    }
+
     /// Discord's clock is ahead of ours by so many seconds.
     pub fn clock_ahead(&self, seconds: i64) {
         self.world.with(|state| state.clock_ahead = seconds);

@@ -47,7 +47,7 @@ pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, ur
             extra.push(("date", date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()));
         }
         let mut cut = false;
-        let mut slow = Duration::ZERO;
+        let mut slow = state.latency;
         let mut limited = false;
         let outcome = if !found.is_empty() {
             let outcome = (400, json!({"code": 50035, "message": found.join("; ")}));
@@ -79,7 +79,7 @@ pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, ur
                     None => {
                         cut = matches!(other, Some(Fault::CutAfter));
                         if let Some(Fault::Slow(by)) = other {
-                            slow = by;
+                            slow += by;
                         }
                         done(state, &call)
                     }

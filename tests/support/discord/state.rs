@@ -163,6 +163,8 @@ pub(super) struct State {
     pub(super) flags: u64,
     /// What its clock is ahead of ours.
     pub(super) clock_ahead: i64,
+    /// How late every answer comes, once what was asked is done.
+    pub(super) latency: Duration,
 }
 
 impl State {
@@ -191,6 +193,7 @@ impl State {
             overwrites: HashMap::new(),
             flags: 0,
             clock_ahead: 0,
+            latency: Duration::ZERO,
             gateway: Gateway {
                 url: gateway,
                 heartbeat: Duration::from_secs(5),

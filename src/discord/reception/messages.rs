@@ -1,0 +1,235 @@
+//! A message: is it for us, may its author ask, and what becomes of it.
+
+use std::sync::atomic::Ordering;
+
+use super::{AGAIN, Parent, Reception, key, lock, mark, say};
+use crate::discord::intake::{Asker, NotTaken};
+use crate::discord::mention::{self, Name};
+use crate::discord::rest::RestError;
+use crate::discord::wire::{Channel, Message};
+use crate::dispatch::Accepted;
+use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
+
+const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
+const LATER: &str = "I am restarting: what you write here is answered as soon as I am back. (shutting down)";
+const NO_ROOM: &str = "I cannot save anything at the moment, so what you write here waits: it is answered as soon as I can. (storage)";
+
+/// What became of a message that was for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is a prompt, and kept.
+    Taken,
+    /// That it is none is kept, and told.
+    Refused,
+    /// Its author may not ask.
+    NotAdmitted,
+    /// It was handled before.
+    Known,
+    /// The gateway ends: the next life takes it in, with all that follows in its channel.
+    Left,
+}
+
+impl Reception {
+    /// Takes a message in as it came.
+    pub(super) async fn message(&self, message: &Message, names: &[Name], parent: Parent) {
+        if lock(&self.recent).has(message.id) {
+            return;
+        }
+        if !self.is_for_us_at_last(message, parent).await {
+            return;
+        }
+        let parent = match (parent, message.guild_id) {
+            (Parent::Known(parent), _) => parent,
+            (Parent::Unknown, None) => None,
+            // Who may write in a thread can depend on where it belongs.
+            (Parent::Unknown, Some(_)) => self.channel_at_last(message.channel_id).await.and_then(|channel| channel.thread_parent()),
+        };
+        self.message_for_us(message, names, parent).await;
+    }
+
+    /// See [`Reception::is_for_us`]; asks Discord until it answers.
+    pub(super) async fn is_for_us_at_last(&self, message: &Message, parent: Parent) -> bool {
+        loop {
+            match self.is_for_us(message, parent).await {
+                Ok(ours) => return ours,
+                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// A channel, as soon as Discord says; none: it never will.
+    pub(super) async fn channel_at_last(&self, channel: u64) -> Option<Channel> {
+        loop {
+            match self.people.channel(&self.api, channel).await {
+                Ok(channel) => return Some(channel),
+                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Who wrote a message, as far as it says so.
+    pub(super) fn asker(&self, message: &Message, parent: Option<u64>) -> Asker {
+        Asker {
+            user: message.author.id,
+            roles: message.member.iter().flat_map(|member| member.roles.iter().copied()).collect(),
+            channel: message.channel_id,
+            parent,
+            guild: message.guild_id,
+            owner: self.identity.owners.contains(&message.author.id),
+        }
+    }
+
+    /// Takes a message in that is for us, once; returns when what became of it is kept.
+    pub(super) async fn message_for_us(&self, message: &Message, names: &[Name], parent: Option<u64>) -> Fate {
+        let (channel, id) = (message.channel_id, message.id);
+        if lock(&self.recent).has(id) {
+            return Fate::Known;
+        }
+        let asker = self.asker(message, parent);
+        if let Err(why) = self.desk.gate.admit(&asker) {
+            lock(&self.recent).note(id);
+            self.identity.log_refusal(&asker, &why);
+            return Fate::NotAdmitted;
+        }
+        if let Some(parent) = parent {
+            self.desk.intake.learn(channel, parent);
+        }
+        let fate = self.until_kept(&self.prompt(message, names, parent), (channel, id)).await;
+        if fate != Fate::Left {
+            lock(&self.recent).note(id);
+            self.desk.seen.saw(channel, id);
+        }
+        fate
+    }
+
+    /// What somebody wrote, as an event.
+    pub(super) fn prompt(&self, message: &Message, names: &[Name], parent: Option<u64>) -> NewEvent {
+        let nick = message.member.as_ref().and_then(|member| member.nick.as_deref());
+        let origin = Origin::Message { channel: message.channel_id, message: message.id };
+        NewEvent {
+            author: Some(mention::one_line(nick.unwrap_or(message.author.shown()), 64)),
+            asker: Some(message.author.id),
+            parent,
+            attached: message.attachments.iter().cloned().map(Attached::from).collect(),
+            key: Some(key(message.id)),
+            ..NewEvent::new(
+                EventKind::Message,
+                Lane::Channel(message.channel_id),
+                origin,
+                mention::prompt(&message.content, self.identity.id, names),
+            )
+        }
+    }
+
+    /// Offers an event until it is kept, or its refusal is. Where neither can be, nothing is final: people are told that it
+    /// waits, and after a crash catching up finds it.
+    async fn until_kept(&self, event: &NewEvent, (channel, message): (u64, u64)) -> Fate {
+        loop {
+            if self.desk.seen.last(channel).is_none() {
+                // A channel that nobody wrote in before is caught up with from here on.
+                self.desk.seen.saw(channel, message - 1);
+            }
+            if self.closing.load(Ordering::SeqCst) {
+                self.tell(channel, message, LATER.to_owned());
+                return Fate::Left;
+            }
+            let taken = if event.prompt.is_empty() && event.attached.is_empty() {
+                Err(NotTaken { text: HINT.to_owned(), later: false })
+            } else {
+                self.submit(event.clone())
+            };
+            match taken {
+                Ok(accepted) => {
+                    if accepted.safe().await.is_ok() {
+                        return Fate::Taken;
+                    }
+                    self.waiting.forget(message);
+                }
+                Err(NotTaken { text, later: false }) => {
+                    if self.decline(event, (channel, message), &text).await {
+                        return Fate::Refused;
+                    }
+                }
+                // Either it ends, or nothing can be saved.
+                Err(NotTaken { later: true, .. }) => {}
+            }
+            if !self.closing.load(Ordering::SeqCst) {
+                self.tell(channel, message, NO_ROOM.to_owned());
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+
+    /// Keeps a refusal and tells it: in words, or soon after the last time in that channel by a mark on the message. False:
+    /// it cannot be kept.
+    pub(super) async fn decline(&self, event: &NewEvent, (channel, message): (u64, u64), why: &str) -> bool {
+        let declined = match self.desk.intake.decline(event.clone(), why).await {
+            Ok(Some(declined)) => declined,
+            // It was told before.
+            Ok(None) => return true,
+            Err(_) => return false,
+        };
+        let (api, intake, patience) = (self.api.clone(), self.desk.intake.clone(), self.patience);
+        let (in_words, why) = (self.may_tell(channel), why.to_owned());
+        tokio::spawn(async move {
+            let told = if in_words {
+                say(&api, channel, message, &format!("{}.0", declined.stem), &why, patience).await
+            } else {
+                mark(&api, channel, message, patience).await
+            };
+            // Otherwise the next life tells it.
+            if told {
+                intake.declined(declined);
+            }
+        });
+        true
+    }
+
+    /// Offers an event, and shows its place in line where it has to wait.
+    ///
+    /// # Errors
+    /// See [`Intake::submit`](crate::discord::Intake::submit).
+    pub(super) fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken> {
+        let origin = event.origin.clone();
+        let (Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. }) = origin else {
+            return self.desk.intake.submit(event);
+        };
+        self.waiting.expect(id);
+        let taken = self.desk.intake.submit(event);
+        match (&taken, origin) {
+            (Ok(accepted), Origin::Message { channel, message }) if accepted.ahead > 0 => {
+                self.waiting.number(&self.api, channel, message, accepted.ahead);
+            }
+            (Ok(accepted), Origin::Interaction { .. }) if accepted.ahead > 0 => {
+                if let Some(door) = self.interactions.peek(id) {
+                    self.waiting.line(&self.api, self.identity.application, door, accepted.ahead);
+                }
+            }
+            _ => self.waiting.forget(id),
+        }
+        taken
+    }
+
+    /// A person's message to the bot: in private, naming it, answering it, or in a thread of its own.
+    ///
+    /// # Errors
+    /// When Discord cannot say that now.
+    pub(super) async fn is_for_us(&self, message: &Message, parent: Parent) -> Result<bool, RestError> {
+        if !self.is_a_persons(message) {
+            return Ok(false);
+        }
+        let me = self.identity.id;
+        let addressed = message.guild_id.is_none()
+            || message.mentions.iter().any(|user| user.id == me)
+            || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me);
+        Ok(addressed || self.belongs_to_us(message, parent).await?)
+    }
+
+    /// Whether a person other than the bot wrote it.
+    pub(super) fn is_a_persons(&self, message: &Message) -> bool {
+        let person = !message.author.bot && message.webhook_id.is_none() && message.author.id != self.identity.id;
+        person && matches!(message.kind, 0 | 19)
+    }
+}

@@ -1,0 +1,190 @@
+//! One durable intake: whatever is acknowledged, refused or put off is known to the next life, whatever dies when.
+
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER};
+use crate::support::program::{Installation, Program};
+
+async fn killed(mut program: Program) {
+    program.signal(Signal::KILL);
+    program.ended().await;
+}
+
+#[tokio::test]
+async fn a_command_killed_once_it_is_acknowledged_is_answered_in_its_own_message() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let program = serving(&installation).await;
+    local.faults().latency(Duration::from_millis(200));
+    let id = local.slash(CHANNEL, ANN, "ask", Some("are you there?"));
+    local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+    killed(program).await;
+    local.faults().latency(Duration::ZERO);
+    let _next = serving(&installation).await;
+    let answer = local.answer_to(id).await;
+    let whole = local.wait_for("the whole answer", |local| {
+        local.messages(CHANNEL).into_iter().find(|message| message.id == answer.id && message.content.contains("of our conversation."))
+    });
+    assert!(whole.await.content.starts_with("You said: are you there?"));
+    assert_eq!(local.texts(CHANNEL).len(), 1, "nothing waits any more, and nothing stands twice: {:?}", local.texts(CHANNEL));
+}
+
+/// How far a `/new` came in Discord.
+type Point = (&'static str, fn(&LocalDiscord, u64) -> bool);
+
+const POINTS: [Point; 4] = [
+    ("it was acknowledged", |local, id| local.interaction(id).acknowledged.is_some()),
+    ("its message is there", |local, _| local.texts(CHANNEL).iter().any(|text| text.starts_with("🧵"))),
+    ("its thread is there", |local, _| !local.threads().is_empty()),
+    ("its thread says what was asked", |local, _| local.threads().first().is_some_and(|thread| !local.texts(thread.0).is_empty())),
+];
+
+#[tokio::test]
+async fn a_new_conversation_killed_at_any_point_has_one_thread_and_one_answer() {
+    for (when, reached) in POINTS {
+        let local = LocalDiscord::start().await;
+        let installation = installed(&local);
+        let program = serving(&installation).await;
+        // What is asked of Discord is done at once and answered later: in between it is killed.
+        local.faults().latency(Duration::from_millis(300));
+        let id = local.slash(CHANNEL, ANN, "new", Some("begin here"));
+        local.wait_for(when, |local| reached(local, id).then_some(())).await;
+        killed(program).await;
+        local.faults().latency(Duration::ZERO);
+        let _next = serving(&installation).await;
+        let thread = local.wait_for("a thread", |local| local.threads().first().map(|thread| thread.0)).await;
+        local.wait_for_message(thread, |text| text.contains("of our conversation.")).await;
+        assert_eq!(local.threads().len(), 1, "{when}");
+        let texts = local.texts(thread);
+        assert_eq!(texts.len(), 2, "{when}: {texts:?}");
+        assert!(texts[0].starts_with("**ann**:") && texts[1].starts_with("You said: begin here"), "{when}: {texts:?}");
+        assert_eq!(local.texts(CHANNEL), ["🧵 New conversation: **begin here**"], "{when}: nobody thinks any more");
+        assert_eq!(installation.recordings().len(), 1, "{when}: it ran once");
+    }
+}
+
+#[tokio::test]
+async fn who_was_refused_is_neither_refused_again_nor_answered_after_a_kill() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("USER_PROMPTS_PER_MINUTE", "1");
+    let program = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "one");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: one")).await;
+    let refused = local.mention(CHANNEL, ANN, "too fast");
+    local.wait_for_message(CHANNEL, |text| text.ends_with("(rate limit)")).await;
+    killed(program).await;
+    let _next = serving(&installation).await;
+    // What comes later in the channel is behind whatever catching up takes.
+    local.mention(CHANNEL, BOB, "and then");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: and then")).await;
+    let about: Vec<_> = local.messages(CHANNEL).into_iter().filter(|message| message.reply_to == Some(refused)).collect();
+    assert_eq!(about.len(), 1, "{:?}", local.texts(CHANNEL));
+}
+
+#[tokio::test]
+async fn a_refusal_that_was_kept_and_not_told_is_told_by_the_next_life() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("USER_PROMPTS_PER_MINUTE", "1");
+    let program = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "one");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: one")).await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Status(503), 1_000);
+    let refused = local.mention(CHANNEL, ANN, "too fast");
+    local.wait_for("the journal", |_| installation.read("state/queue.md").contains("rate limit").then_some(())).await;
+    killed(program).await;
+    local.faults().clear();
+    let _next = serving(&installation).await;
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("(rate limit)")).await;
+    assert_eq!(told.reply_to, Some(refused));
+    assert_eq!(installation.recordings().len(), 1, "no agent is asked");
+}
+
+fn limit(program: &Program, bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    prlimit(Some(program.pid), Resource::Fsize, Rlimit { current: bytes, maximum }).expect("limited");
+}
+
+/// A gateway that was spoken to and whose disk is full now: a limit of the file's size stands for that.
+async fn without_room(local: &LocalDiscord, installation: &Installation) -> Program {
+    let program = installation.start_in_shell("trap '' XFSZ; exec \"$0\" run");
+    program.logs("aetheel is ready").await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    local.wait_for("the mark", |_| installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())).await;
+    limit(&program, Some(16));
+    program
+}
+
+#[tokio::test]
+async fn what_waits_for_room_on_the_disk_is_answered_once_there_is_some_also_by_another_life() {
+    for kill in [false, true] {
+        let local = LocalDiscord::start().await;
+        let installation = installed(&local);
+        let program = without_room(&local, &installation).await;
+        let waiting = local.mention(CHANNEL, ANN, "is there room?");
+        local.mention(CHANNEL, ANN, "and after that?");
+        local.wait_for_message(CHANNEL, |text| text.ends_with("(storage)")).await;
+        // A command is told once: it is turned away for good.
+        let id = local.slash(OTHER, ANN, "ask", Some("not this"));
+        local.wait_for("the refusal", |local| (local.interaction(id).acknowledged?.1 == 4).then_some(())).await;
+        let _program = if kill {
+            killed(program).await;
+            serving(&installation).await
+        } else {
+            limit(&program, None);
+            program
+        };
+        local.wait_for_message(CHANNEL, |text| text.starts_with("You said: and after that?")).await;
+        let texts = local.texts(CHANNEL);
+        assert_eq!(texts.len(), 4, "{texts:?}");
+        assert!(texts[1].ends_with("(storage)") && texts[2].starts_with("You said: is there room?"), "{texts:?}");
+        assert_eq!(local.messages(CHANNEL)[2].reply_to, Some(waiting));
+        assert_eq!(installation.recordings().len(), 3, "kill={kill}: the command is not carried out");
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_while_it_shuts_down_is_answered_by_the_next_life() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 2");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    bot.signal(Signal::TERM);
+    bot.logs("shutdown: intake closed").await;
+    // Nobody wrote there before.
+    local.mention(OTHER, ANN, "in the meantime");
+    local.wait_for_message(OTHER, |text| text.ends_with("(shutting down)")).await;
+    assert_eq!(bot.ended().await.code, 0);
+    let _next = serving(&installation).await;
+    local.wait_for_message(OTHER, |text| text.starts_with("You said: in the meantime")).await;
+    assert_eq!(local.texts(OTHER).len(), 2);
+}
+
+#[tokio::test]
+async fn a_turn_that_a_shutdown_stops_after_a_tool_gets_its_button_and_its_text_stands_once() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let local = LocalDiscord::start().await;
+        let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "150").with("SHUTDOWN_GRACE_MS", "0");
+        let mut bot = serving(&installation).await;
+        let question = local.mention(CHANNEL, ANN, "tool");
+        local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+        local.wait_for("the draft's note", |_| installation.read("state/queue.md").contains("posted").then_some(())).await;
+        bot.signal(signal);
+        bot.ended().await;
+        let installation = installation.with("DEMO_AGENT_DELAY_MS", "0");
+        let _next = serving(&installation).await;
+        let notice = local.wait_for_message(CHANNEL, |text| text.ends_with("(interrupted)")).await;
+        assert_eq!(notice.reply_to, Some(question), "{signal:?}");
+        let draft = local.messages(CHANNEL).remove(0);
+        assert!(draft.content.ends_with("This is not finished: I was interrupted here."), "{signal:?}: {}", draft.content);
+        local.press(notice.id, ANN, "Try again");
+        local.wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not.")).await;
+        let answers: Vec<_> = local.messages(CHANNEL).into_iter().filter(|message| message.id != notice.id).collect();
+        assert_eq!(answers.len(), 1, "{signal:?}: {:?}", local.texts(CHANNEL));
+        assert_eq!(answers[0].id, draft.id);
+    }
+}
