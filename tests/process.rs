@@ -2,6 +2,8 @@
 //!
 //! Every case runs by both means, with a cgroup where the machine gives one, and by descent.
 
+#[path = "process/confined.rs"]
+mod confined;
 #[path = "process/endings.rs"]
 mod endings;
 #[path = "process/launching.rs"]
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::{Exit, Pipe, Signal};
 use aetheel::process::{Custody, Means};
-use aetheel::turn::{Launch, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
+use aetheel::turn::{Launch, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent, Reach};
 use tokio::time::timeout;
 
 /// Longest wait for anything that should happen soon.
@@ -45,6 +47,7 @@ fn sh(script: &str) -> Launch {
         keep_open: false,
         line_limit: 1 << 20,
         output_limit: 1 << 30,
+        reach: Reach::default(),
     }
 }
 

@@ -14,6 +14,8 @@ pub fn host(cwd: &Path) -> Host {
         variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
         further_variables: Vec::new(),
         agents: Agents::default(),
+        sandbox: String::new(),
+        fence: None,
         wrapper: Vec::new(),
         cwd: cwd.to_owned(),
         query_timeout: Duration::from_secs(120),

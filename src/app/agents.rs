@@ -9,6 +9,7 @@ use crate::agent::descriptor::{Credential, Feature};
 use crate::agent::{AllowedTools, Descriptor, Mode};
 use crate::config::Config;
 use crate::process::{Custody, find_program};
+use crate::turn::Fence;
 
 /// What was found out about the agent of a backend.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +47,8 @@ pub struct Examiner {
     /// The gateway's own environment.
     pub variables: HashMap<String, String>,
     pub custody: Custody,
+    /// What confined agents may reach; none: they are not.
+    pub fence: Option<Fence>,
 }
 
 /// Where a backend's first program is looked for.
@@ -73,6 +76,13 @@ impl Examiner {
             }
             None => {}
         }
+        if descriptor.own_sandbox && !self.custody.sandbox().allows_mounts() {
+            findings.warnings.push(format!(
+                "backend `{}`: its agent confines its commands by mounts, which cannot be done under Landlock; below full rights they fail \
+                 until bubblewrap is installed and user namespaces are allowed",
+                descriptor.name
+            ));
+        }
         findings.faults.extend(missing_credentials(descriptor, &self.variables));
         findings.faults.extend(root_fault(descriptor, &self.config, &self.variables));
         findings
@@ -86,7 +96,9 @@ impl Examiner {
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let environment = self.variables.iter().filter(|(name, _)| crate::turn::BASE_VARIABLES.contains(&name.as_str()));
             let environment = environment.map(|(name, value)| (name.clone(), value.clone())).collect();
-            match self.custody.probe(path, &arguments, environment, Duration::from_secs(10)).await {
+            let variable = |name: &str| self.variables.get(name).cloned();
+            let reach = self.fence.as_ref().map(|fence| fence.reach(descriptor, variable)).unwrap_or_default();
+            match self.custody.probe(path, &arguments, environment, reach, Duration::from_secs(10)).await {
                 Ok(said) => findings.version = version_in(&said),
                 Err(error) => findings.warnings.push(format!("the version of {} is unknown: {error}", path.display())),
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::agents::Examiner;
 use super::auto;
+use super::fence;
 use super::listing::{Listing, Row};
 use super::roster::{PROFILED, Roster};
 use super::start::Refused;
@@ -41,19 +42,22 @@ impl Foundation {
     /// Everything without which nothing can be looked at.
     pub async fn lay(config: &Config, variables: &HashMap<String, String>) -> Result<Self, Vec<String>> {
         let mut faults = Vec::new();
-        let custody = Custody::new(Means::Best)
+        let sandbox = fence::raise(config).map_err(|more| faults.extend(more)).ok();
+        let custody = Custody::confining(Means::Best, sandbox.clone().unwrap_or_default())
+            .map(Custody::alone)
             .map_err(|error| faults.push(format!("cannot take custody of processes: {}", with_causes(&error))))
             .ok();
         let engine = Engine::new(&config.limits, Some(&config.cache_dir))
             .map_err(|error| faults.push(format!("cannot start the backend engine: {}", with_causes(&error))))
             .ok();
-        let (Some(custody), Some(engine)) = (custody, engine) else { return Err(faults) };
+        let (Some(sandbox), Some(custody), Some(engine)) = (sandbox, custody, engine) else { return Err(faults) };
         let gate = Gate::new(config);
         let components = Some(Components::new(&config.config_dir));
         let options = RegistryOptions { gate: gate.clone(), components, ..RegistryOptions::new(&config.backends_dir) };
         let (registry, reports) = Registry::start(engine.clone(), options).await;
         let registry = Arc::new(registry);
-        let examiner = Examiner { config: config.clone(), variables: variables.clone(), custody: custody.clone() };
+        let examiner =
+            Examiner { config: config.clone(), variables: variables.clone(), custody: custody.clone(), fence: fence::of(config, &sandbox) };
         let roster = Roster::new(registry.clone(), examiner).await;
         let detected = (config.agent_backend == AUTO).then(|| auto::detect(&roster));
         let default = match &detected {

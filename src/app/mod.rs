@@ -4,6 +4,7 @@ mod agents;
 mod auto;
 mod desk;
 mod doctor;
+mod fence;
 mod foundation;
 mod gateway;
 mod hooks;

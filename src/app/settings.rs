@@ -76,7 +76,8 @@ pub fn read(env_file: Option<&Path>, backend: Option<String>) -> Result<Settings
         }
     }
     let config = match Config::read(|name| variables.get(name).cloned()) {
-        Ok(config) => {
+        Ok(mut config) => {
+            config.env_file = env_file.map(Path::to_owned);
             faults.extend(telemetry::check_filter(&config.log_level).err());
             Some(config)
         }

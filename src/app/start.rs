@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 
 use super::agents::Findings;
+use super::fence;
 use super::foundation::Foundation;
 use super::roster::Roster;
 use super::settings::Settings;
@@ -184,6 +185,7 @@ impl Ground {
         let mut lines = vec![
             format!("configuration: {}", absolute(&self.config.config_dir)),
             format!("workspace: {}", absolute(&self.config.workspace_dir)),
+            format!("sandbox: {}", self.custody.sandbox().words()),
             format!("backends: {}", self.roster.names().join(", ")),
             format!("answers: {}{answers}", self.config.agent_backend),
             format!("program: {}", self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)),
@@ -216,7 +218,8 @@ impl Ground {
             lines.push(format!("files the start will make: {}", boot.created.join(", ")));
         }
         lines.extend(boot.warnings.iter().map(|warning| format!("warning: {warning}")));
-        let warnings = self.warnings.iter().cloned().chain(self.roster.warnings()).chain(self.channel_warnings().await);
+        let warnings = fence::warnings(&self.config, self.custody.sandbox()).into_iter().chain(self.warnings.iter().cloned());
+        let warnings = warnings.chain(self.roster.warnings()).chain(self.channel_warnings().await);
         let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets)).chain(plan.warnings);
         lines.extend(warnings.map(|warning| format!("warning: {warning}")));
         for line in lines {
@@ -255,7 +258,11 @@ impl Ground {
         if let Some(why) = &self.detected {
             tracing::info!(backend = self.config.agent_backend, why, "backend found by itself (AGENT_BACKEND=auto)");
         }
-        for warning in &self.warnings {
+        let sandbox = self.custody.sandbox();
+        if sandbox.is_on() {
+            tracing::info!(sandbox = sandbox.words(), "agents are confined");
+        }
+        for warning in fence::warnings(&self.config, sandbox).iter().chain(&self.warnings) {
             tracing::warn!("{warning}");
         }
         let leftovers = self.custody.sweep_leftovers();
@@ -309,6 +316,8 @@ impl Ground {
             variables: self.variables.clone(),
             further_variables: config.agent_env.clone(),
             agents: self.roster.agents(),
+            sandbox: self.custody.sandbox().words(),
+            fence: fence::of(config, self.custody.sandbox()),
             wrapper: config.agent_wrapper.clone(),
             cwd: std::path::absolute(&config.workspace_dir).unwrap_or_else(|_| config.workspace_dir.clone()),
             query_timeout: config.query_timeout,

@@ -20,7 +20,7 @@ pub use self::nearness::{nearest, suggestion};
 use self::reader::Reader;
 pub use self::runs::{Run, Runs};
 pub use self::variables::{VARIABLES, Variable};
-pub use self::words::{AllowLists, BusyPolicy, FooterPart, Limits, LogFormat, Trust};
+pub use self::words::{AllowLists, BusyPolicy, FooterPart, Limits, LogFormat, SandboxWish, Trust};
 use crate::agent::{AllowedTools, Mode, Safety};
 
 /// The configuration, valid in itself. Whether folders and programs exist is checked at start.
@@ -62,6 +62,8 @@ pub struct Config {
     pub stop_grace: Duration,
     /// For running turns at shutdown.
     pub shutdown_grace: Duration,
+    /// Where variables were read from beside the environment; said by whoever read it.
+    pub env_file: Option<PathBuf>,
     /// Markdown files.
     pub config_dir: PathBuf,
     /// Components.
@@ -94,6 +96,12 @@ pub struct Config {
     pub max_queue_depth: usize,
     /// See [`BusyPolicy`].
     pub busy_policy: BusyPolicy,
+    /// How agents are confined.
+    pub agent_sandbox: SandboxWish,
+    /// What confined agents may read beside their own.
+    pub agent_read: Vec<PathBuf>,
+    /// What they may write.
+    pub agent_write: Vec<PathBuf>,
     /// Put before the program.
     pub agent_wrapper: Vec<String>,
     /// Names of further variables agents get.
@@ -192,6 +200,7 @@ impl Config {
             links_warm: read.number("LINKS_WARM", 0, 10_000) as usize,
             stop_grace: read.milliseconds("STOP_GRACE_MS", 100),
             shutdown_grace: read.milliseconds("SHUTDOWN_GRACE_MS", 0),
+            env_file: None,
             config_dir: read.path("CONFIG_DIR"),
             backends_dir: read.path("BACKENDS_DIR"),
             workspace_dir: read.path("WORKSPACE_DIR"),
@@ -208,6 +217,9 @@ impl Config {
             max_concurrent_queries: read.number("MAX_CONCURRENT_QUERIES", 1, 1_000) as usize,
             max_queue_depth: read.number("MAX_QUEUE_DEPTH", 1, 1_000_000) as usize,
             busy_policy: read.one_of("BUSY_POLICY", &[("reject", BusyPolicy::Reject), ("queue", BusyPolicy::Queue)]),
+            agent_sandbox: read.one_of("AGENT_SANDBOX", &SandboxWish::WORDS),
+            agent_read: read.places("AGENT_READ"),
+            agent_write: read.places("AGENT_WRITE"),
             agent_wrapper: read.text("AGENT_WRAPPER").split_whitespace().map(str::to_owned).collect(),
             agent_env: read.list("AGENT_ENV"),
             allowed: AllowLists {

@@ -40,6 +40,14 @@ impl Reader<'_> {
         if named.is_empty() { vec![self.path(otherwise)] } else { named }
     }
 
+    /// A list of absolute paths; `~/` is the home folder.
+    pub(super) fn places(&mut self, name: &str) -> Vec<PathBuf> {
+        let named: Vec<PathBuf> = self.list(name).iter().map(|text| self.expanded(text)).collect();
+        let relative = named.iter().filter(|path| !path.is_absolute());
+        self.faults.extend(relative.map(|path| format!("{name} {path:?} must be an absolute path, or begin with `~/`")));
+        named
+    }
+
     fn expanded(&self, text: &str) -> PathBuf {
         match text.strip_prefix("~/") {
             // Who has no home is at home where it was started, rather than in a folder named `~`.

@@ -11,6 +11,24 @@ pub enum BusyPolicy {
     Queue,
 }
 
+/// How agents are to be confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxWish {
+    /// By Landlock where the kernel has it, else not at all, which is said loudly.
+    Auto,
+    /// By the kernel; refuses to start without.
+    Landlock,
+    /// By bubblewrap; refuses to start without.
+    Bwrap,
+    /// Not at all.
+    Off,
+}
+
+impl SandboxWish {
+    pub(super) const WORDS: [(&str, Self); 4] =
+        [("auto", Self::Auto), ("landlock", Self::Landlock), ("bwrap", Self::Bwrap), ("off", Self::Off)];
+}
+
 /// A piece of the line below an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FooterPart {

@@ -195,7 +195,9 @@ impl Inner {
         let in_force = self.in_force(&event.lane, lane, descriptor).await;
         let memory_path = self.parts.workspace.memory_path();
         // Tools with which the agent may write to memory.md in this turn.
+        // A confined agent writes no file of the gateway's: what is to be remembered it says at the end of its answer.
         let may_write = in_force.mode == Mode::Build
+            && self.links.host().fence.is_none()
             && match in_force.safety {
                 Safety::Default => false,
                 Safety::Edit => memory_path.starts_with(&directory),

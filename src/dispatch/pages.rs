@@ -40,6 +40,9 @@ pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
     if let Some(directory) = view.directory.as_ref().filter(|_| owner) {
         rows.push(Row::new("Directory", directory.display().to_string()));
     }
+    if owner && !view.sandbox.is_empty() {
+        rows.push(Row::new("Sandbox", view.sandbox.clone()));
+    }
     rows.push(Row::new("Conversation", view.session.as_ref().map_or_else(|| "none yet".to_owned(), short)));
     let queue = &view.queue;
     rows.push(Row::new("Running here", queue.running.as_ref().map_or_else(|| "nothing".to_owned(), |running| glimpse(running, now))));

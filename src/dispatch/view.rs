@@ -35,6 +35,8 @@ pub struct View {
     pub agent_version: Option<String>,
     /// What can be chosen, with what is in force. Only what the backend supports.
     pub knobs: Vec<Knob>,
+    /// How the agent is confined.
+    pub sandbox: String,
     /// Where the agent works; for owners.
     pub directory: Option<PathBuf>,
     /// The conversation that the next prompt continues.
@@ -147,6 +149,7 @@ impl Dispatcher {
             generation: backend.as_ref().map(|backend| backend.generation().to_string()),
             agent_version,
             knobs,
+            sandbox: inner.links.host().sandbox.clone(),
             directory: directory.ok(),
             session: inner.parts.workspace.bindings().get(lane, &name).await.session,
             queue: self.queue_of(lane),

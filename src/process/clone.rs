@@ -31,6 +31,8 @@ pub(super) struct Plan<'a> {
     pub(super) cwd: &'a CStr,
     /// What become descriptors 0, 1 and 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
+    /// Rules of Landlock it takes upon itself.
+    pub(super) rules: Option<BorrowedFd<'a>>,
     /// Tells the processes of the run, see `family`.
     pub(super) tag: u64,
     /// Folder of the cgroup to start in.
@@ -46,6 +48,8 @@ pub(super) enum Stage {
     Directory,
     /// Descriptors.
     Stdio,
+    /// Confinement.
+    Rules,
     /// The program itself.
     Program,
 }
@@ -65,6 +69,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
         environment: pointers(plan.environment),
         cwd: plan.cwd.as_ptr(),
         stdio,
+        rules: plan.rules.map_or(-1, |rules| rules.as_raw_fd()),
         tag: plan.tag,
         stage: Stage::Clone as c_int,
         error: 0,
@@ -108,6 +113,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
     let stage = match job.stage {
         1 => Stage::Directory,
         2 => Stage::Stdio,
+        3 => Stage::Rules,
         _ => Stage::Program,
     };
     Err((stage, io::Error::from_raw_os_error(job.error)))
@@ -125,6 +131,8 @@ struct Job {
     environment: Vec<*const c_char>,
     cwd: *const c_char,
     stdio: [c_int; 3],
+    /// Below zero: none.
+    rules: c_int,
     tag: u64,
     stage: c_int,
     error: c_int,
@@ -233,6 +241,14 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
         (*job).stage = Stage::Stdio as c_int;
         if libc::dup2((*job).stdio[0], 0) < 0 || libc::dup2((*job).stdio[1], 1) < 0 || libc::dup2((*job).stdio[2], 2) < 0 {
             fail(job);
+        }
+        if (*job).rules >= 0 {
+            (*job).stage = Stage::Rules as c_int;
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::syscall(libc::SYS_landlock_restrict_self, (*job).rules, 0) != 0
+            {
+                fail(job);
+            }
         }
         // Linux 5.9; before it, and where a sandbox forbids it, the ones that are likely.
         if libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) != 0 {

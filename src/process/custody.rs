@@ -14,6 +14,7 @@ use super::drive::{Listening, drive};
 use super::family;
 use super::gateway::{Gateway, MARK, mark_of};
 use super::held::{self, Held};
+use super::sandbox::Sandbox;
 use super::start::{Pipes, Refusal, prepare};
 use super::{KILL_LIMIT, table, wait_until};
 use crate::figures;
@@ -41,16 +42,25 @@ pub struct Custody(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     gateway: Gateway,
+    sandbox: Sandbox,
     /// None once it turned out not to work.
     home: Mutex<Option<Arc<Home>>>,
 }
 
 impl Custody {
-    /// Makes one; says in one line of the log if cgroups cannot be had.
+    /// Makes one that confines nothing; says in one line of the log if cgroups cannot be had.
     ///
     /// # Errors
     /// `/proc` cannot be read.
     pub fn new(means: Means) -> io::Result<Self> {
+        Self::confining(means, Sandbox::Off)
+    }
+
+    /// Makes one that confines all it starts.
+    ///
+    /// # Errors
+    /// As [`Custody::new`].
+    pub fn confining(means: Means, sandbox: Sandbox) -> io::Result<Self> {
         let gateway = Gateway::own()?;
         let home = match means {
             Means::Best => Home::new(&gateway)
@@ -63,7 +73,21 @@ impl Custody {
         if home.is_none() || gateway.pid == 1 {
             held::adopt_orphans();
         }
-        Ok(Self(Arc::new(Inner { gateway, home: Mutex::new(home) })))
+        Ok(Self(Arc::new(Inner { gateway, sandbox, home: Mutex::new(home) })))
+    }
+
+    /// Says that nothing in this process starts programs but through custody: without cgroups, a process that took off all it
+    /// could be known by is then ended with the next run, or within 10 s.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        family::claim_children();
+        self
+    }
+
+    /// How what it starts is confined.
+    #[must_use]
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.0.sandbox
     }
 
     /// Whether runs have cgroups.
@@ -118,7 +142,7 @@ impl Custody {
         // One count for all of the process: the cgroups of several launchers share a folder.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let prepared = prepare(launch, self.0.gateway.mark(number, &launch.run), family::tag(number))?;
+        let prepared = prepare(launch, &self.0.sandbox, self.0.gateway.mark(number, &launch.run), family::tag(number))?;
         if let Some(cgroup) = self.cgroup(number) {
             match prepared.start(Some(cgroup)) {
                 Ok(started) => return Ok(started),

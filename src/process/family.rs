@@ -5,10 +5,13 @@
 //! cleared that: the soft limit of file locks, which is inherited by everything and has meant nothing since Linux 2.4.25
 //! (getrlimit(2)). A child without a tag was started by someone else in this process and is left alone.
 //!
-//! Limits: what forks faster than `/proc` can be read escapes, and what changes both mark and tag. Cgroups exist for that.
+//! What changes both is nobody's, and ended where all children of this process come from here ([`claim_children`]).
+//!
+//! Limits: what forks faster than `/proc` can be read escapes, and what hides after the gateway was killed. Cgroups exist for that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -21,11 +24,19 @@ use super::table::{self, Entry};
 pub(super) struct Leaders {
     /// Tags of those whose ids are not known yet.
     starting: BTreeSet<u64>,
-    /// Those that were started and not yet reaped.
-    started: BTreeSet<i32>,
+    /// Those that were started and not yet reaped, with the mark and the tag of their runs.
+    started: BTreeMap<i32, (String, u64)>,
 }
 
-static LEADERS: Mutex<Leaders> = Mutex::new(Leaders { starting: BTreeSet::new(), started: BTreeSet::new() });
+static LEADERS: Mutex<Leaders> = Mutex::new(Leaders { starting: BTreeSet::new(), started: BTreeMap::new() });
+
+/// Whether nobody else in this process starts programs.
+static ALONE: AtomicBool = AtomicBool::new(false);
+
+/// From now on every child of this process is the leader of a run, of its kin, or to be ended.
+pub(super) fn claim_children() {
+    ALONE.store(true, Ordering::Relaxed);
+}
 
 /// Returns the tag of a run of ours.
 pub(super) fn tag(number: u64) -> u64 {
@@ -49,8 +60,13 @@ impl Leaders {
         self.started.remove(&leader);
     }
 
+    /// Whether a process with this mark and tag belongs to a run that is not over.
+    fn own(&self, mark: Option<&str>, tag: Option<u64>) -> bool {
+        self.started.values().any(|(known, number)| mark.map_or(tag == Some(*number), |mark| mark == known))
+    }
+
     fn knows(&self, pid: i32) -> bool {
-        self.started.contains(&pid)
+        self.started.contains_key(&pid)
     }
 }
 
@@ -66,8 +82,8 @@ impl Starting {
     }
 
     /// It is started.
-    pub(super) fn started(self, leader: i32) {
-        leaders().started.insert(leader);
+    pub(super) fn started(self, leader: i32, mark: &str) {
+        leaders().started.insert(leader, (mark.to_owned(), self.0));
     }
 }
 
@@ -99,14 +115,16 @@ impl Kin {
         let table = table::all();
         let leaders = leaders();
         let strays = strays(&table, &leaders);
+        let hidden = nobodys(&table, &leaders);
         let roots = strays.iter().filter(|(entry, tag)| !entry.zombie && self.owns(mark_of(entry.pid).as_deref(), *tag));
-        let victims = descendants(&table, roots.map(|(entry, _)| entry.pid).chain([self.leader]).collect());
+        let roots = roots.map(|(entry, _)| entry.pid).chain([self.leader]).chain(hidden.iter().map(|entry| entry.pid));
+        let victims = descendants(&table, roots.collect());
         for entry in &victims {
             if let Err(error) = entry.kill() {
                 tracing::debug!(pid = entry.pid, run = self.mark, %error, "cannot kill a process of the run");
             }
         }
-        reap(&strays);
+        reap(strays.iter().map(|(entry, _)| entry).chain(&hidden));
         victims.len()
     }
 
@@ -115,11 +133,28 @@ impl Kin {
     }
 }
 
-/// Reaps strays that have ended.
+/// Reaps strays that have ended, and ends what is nobody's.
 pub(super) fn reap_strays() {
     let table = table::all();
     let leaders = leaders();
-    reap(&strays(&table, &leaders));
+    let (strays, hidden) = (strays(&table, &leaders), nobodys(&table, &leaders));
+    for entry in descendants(&table, hidden.iter().map(|entry| entry.pid).collect()) {
+        tracing::warn!(pid = entry.pid, "ending a process that hid which run it belongs to");
+        // One that cannot be killed is told of again.
+        let _ = entry.kill();
+    }
+    reap(strays.iter().map(|(entry, _)| entry).chain(&hidden));
+}
+
+/// Children of ours that are neither leaders nor of any run's kin: they took off all they could be known by. None while a
+/// leader is being started, for it is not known yet.
+fn nobodys(table: &[Entry], leaders: &Leaders) -> Vec<Entry> {
+    if !ALONE.load(Ordering::Relaxed) || !leaders.starting.is_empty() {
+        return Vec::new();
+    }
+    let own = std::process::id() as i32;
+    let children = table.iter().filter(|entry| entry.parent == own && !leaders.knows(entry.pid));
+    children.filter(|entry| !leaders.own(mark_of(entry.pid).as_deref(), tag_of(entry.pid))).copied().collect()
 }
 
 /// Returns these processes and all that descend from them, without those that have ended.
@@ -146,8 +181,8 @@ fn strays(table: &[Entry], leaders: &Leaders) -> Vec<(Entry, u64)> {
 }
 
 /// Takes the status of strays only: that of any other child belongs to whoever started it.
-fn reap(strays: &[(Entry, u64)]) {
-    for (entry, _) in strays.iter().filter(|(entry, _)| entry.zombie) {
+fn reap<'a>(strays: impl Iterator<Item = &'a Entry>) {
+    for entry in strays.filter(|entry| entry.zombie) {
         if let Some(pid) = Pid::from_raw(entry.pid) {
             let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }

@@ -15,6 +15,7 @@ mod gateway;
 mod held;
 mod probe;
 mod program;
+mod sandbox;
 mod start;
 mod table;
 mod tail;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 pub use custody::{Custody, Means};
 pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};
+pub use sandbox::Sandbox;
 
 /// How long something killed may take to die.
 const KILL_LIMIT: Duration = Duration::from_secs(5);

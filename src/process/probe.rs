@@ -1,6 +1,8 @@
 //! Asking a program for its version.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use tokio::time::timeout;
 
 use super::Custody;
 use crate::agent::{Exit, Pipe};
-use crate::turn::{Launch, LaunchError, Launcher, ProcessEvent};
+use crate::turn::{Launch, LaunchError, Launcher, ProcessEvent, Reach};
 
 /// Bytes of an answer.
 const ANSWER: u64 = 4 << 10;
@@ -41,7 +43,8 @@ pub enum ProbeError {
 
 impl Custody {
     /// Runs a program that answers and ends, such as `claude --version`, and returns what it wrote to stdout, or else to
-    /// stderr: at most 4 KiB, trimmed. It runs in `/` with the given environment only; dropping the future kills it.
+    /// stderr: at most 4 KiB, trimmed. It runs in `/` with the given environment and reach only, and a temporary folder of its own
+    /// (`TMPDIR`); dropping the future kills it.
     ///
     /// # Errors
     /// [`ProbeError`]; nothing of the program is left in any case.
@@ -49,9 +52,15 @@ impl Custody {
         &self,
         program: &Path,
         arguments: &[&str],
-        environment: Vec<(String, String)>,
+        mut environment: Vec<(String, String)>,
+        mut reach: Reach,
         limit: Duration,
     ) -> Result<String, ProbeError> {
+        let temporary = tempfile::Builder::new().prefix("aetheel-").permissions(Permissions::from_mode(0o700)).tempdir();
+        let temporary = temporary.map_err(|source| LaunchError::Start { program: program.to_owned(), source })?;
+        environment.retain(|(name, _)| name != "TMPDIR");
+        environment.push(("TMPDIR".to_owned(), temporary.path().to_string_lossy().into_owned()));
+        reach.write.push(temporary.path().to_owned());
         let launch = Launch {
             run: "probe".to_owned(),
             program: program.to_owned(),
@@ -62,6 +71,7 @@ impl Custody {
             keep_open: false,
             line_limit: ANSWER as usize,
             output_limit: 16 * ANSWER,
+            reach,
         };
         let asked = async {
             let mut process = self.launch(launch).await?;

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter, pipe};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, waitpid};
@@ -13,6 +13,7 @@ use super::family::{Kin, Starting};
 use super::gateway::MARK;
 use super::held::{Held, Run};
 use super::program::{ProgramError, find_program};
+use super::sandbox::{Cage, Sandbox};
 use crate::turn::{Launch, LaunchError};
 
 /// Room in the pipe of stdout, bytes: the most that may be asked for without privileges (`/proc/sys/fs/pipe-max-size`).
@@ -40,6 +41,7 @@ pub(super) struct Prepared<'a> {
     arguments: Vec<CString>,
     environment: Vec<CString>,
     cwd: CString,
+    rules: Option<OwnedFd>,
     mark: String,
     tag: u64,
 }
@@ -48,7 +50,7 @@ pub(super) struct Prepared<'a> {
 ///
 /// # Errors
 /// As [`crate::turn::Launcher::launch`].
-pub(super) fn prepare(launch: &Launch, mark: String, tag: u64) -> Result<Prepared<'_>, LaunchError> {
+pub(super) fn prepare<'a>(launch: &'a Launch, sandbox: &Sandbox, mark: String, tag: u64) -> Result<Prepared<'a>, LaunchError> {
     let failed = |source: io::Error| LaunchError::Start { program: launch.program.clone(), source };
     let path = match launch.environment.iter().find(|(name, _)| name == "PATH") {
         Some((_, path)) => OsString::from(path),
@@ -58,9 +60,15 @@ pub(super) fn prepare(launch: &Launch, mark: String, tag: u64) -> Result<Prepare
         ProgramError::NotFound(program) => LaunchError::NotFound(program),
         error @ ProgramError::NotExecutable(_) => failed(io::Error::new(io::ErrorKind::PermissionDenied, error)),
     })?;
+    let refused = |why: String| failed(io::Error::new(io::ErrorKind::PermissionDenied, format!("it cannot be confined: {why}")));
+    let cage = sandbox.cage(&launch.reach, &program, &launch.arguments, &launch.cwd, &path).map_err(refused)?;
     let string = |bytes: &[u8]| CString::new(bytes).map_err(|error| failed(error.into()));
-    let name = launch.program.as_os_str();
-    let arguments = std::iter::once(name).chain(launch.arguments.iter().map(OsString::as_os_str));
+    let (program, name, given, rules) = match cage {
+        Cage::None => (program, launch.program.clone(), launch.arguments.clone(), None),
+        Cage::Rules(rules) => (program, launch.program.clone(), launch.arguments.clone(), Some(rules)),
+        Cage::Program(wrapper, arguments) => (wrapper.clone(), wrapper, arguments, None),
+    };
+    let arguments = std::iter::once(name.as_os_str()).chain(given.iter().map(OsString::as_os_str));
     let variable = |name: &str, value: &str| string(format!("{name}={value}").as_bytes());
     let given = launch.environment.iter().filter(|(name, _)| name != MARK).map(|(name, value)| variable(name, value));
     Ok(Prepared {
@@ -69,6 +77,7 @@ pub(super) fn prepare(launch: &Launch, mark: String, tag: u64) -> Result<Prepare
         arguments: arguments.map(OsStr::as_bytes).map(string).collect::<Result<_, _>>()?,
         environment: given.chain([variable(MARK, &mark)]).collect::<Result<_, _>>()?,
         cwd: string(launch.cwd.as_os_str().as_bytes())?,
+        rules,
         mark,
         tag,
     })
@@ -91,6 +100,7 @@ impl Prepared<'_> {
             environment: &self.environment,
             cwd: &self.cwd,
             stdio: [child_stdin.as_fd(), child_stdout.as_fd(), child_stderr.as_fd()],
+            rules: self.rules.as_ref().map(AsFd::as_fd),
             tag: self.tag,
             cgroup: cgroup.as_ref().map(Cgroup::handle),
         };
@@ -115,6 +125,7 @@ impl Prepared<'_> {
                     Stage::Program if error.kind() == io::ErrorKind::NotFound => {
                         failed(io::Error::new(error.kind(), "the program or its interpreter (first line of a script) does not exist"))
                     }
+                    Stage::Rules => failed(io::Error::new(error.kind(), format!("it cannot be confined: the kernel refuses: {error}"))),
                     Stage::Program | Stage::Stdio => failed(error),
                 });
             }
@@ -126,7 +137,7 @@ impl Prepared<'_> {
                 return Err(failed(error.into()));
             }
         };
-        starting.started(leader.as_raw_nonzero().get());
+        starting.started(leader.as_raw_nonzero().get(), &self.mark);
         let kin = Kin { leader: leader.as_raw_nonzero().get(), mark: self.mark.clone(), tag: self.tag };
         let run = Run { leader, kin, pidfd, cgroup, name: self.launch.run.clone() };
         Ok((Held::new(run), Pipes { stdin, stdout, stderr }))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::{Fence, Reach};
 use crate::agent::Descriptor;
 use crate::agent::descriptor::Credential;
 
@@ -78,6 +79,10 @@ pub struct Host {
     pub further_variables: Vec<String>,
     /// What is known of the agents here.
     pub agents: Agents,
+    /// How agents are confined, for people.
+    pub sandbox: String,
+    /// What confined agents may reach; none: they are not confined.
+    pub fence: Option<Fence>,
     /// Put before the program.
     pub wrapper: Vec<String>,
     /// Working directory.
@@ -123,6 +128,13 @@ impl Host {
         names.into_iter().filter_map(|name| self.variables.get(name).map(|value| (name.to_owned(), value.clone()))).collect()
     }
 
+    /// What a backend's agent may reach, before its working directory and temporary folder.
+    #[must_use]
+    pub fn reach(&self, descriptor: &Descriptor, environment: &[(String, String)]) -> Reach {
+        let variable = |name: &str| environment.iter().find(|(set, _)| set == name).map(|(_, value)| value.clone());
+        self.fence.as_ref().map(|fence| fence.reach(descriptor, variable)).unwrap_or_default()
+    }
+
     /// The program a backend's declared name stands for.
     #[must_use]
     pub fn program(&self, backend: &str, name: &str) -> PathBuf {
@@ -151,6 +163,8 @@ mod tests {
             variables: variables.iter().map(|name| ((*name).to_owned(), format!("value of {name}"))).collect(),
             further_variables: vec!["EXTRA".into()],
             agents: Agents::default(),
+            sandbox: String::new(),
+            fence: None,
             wrapper: vec![],
             cwd: "/".into(),
             query_timeout: Duration::ZERO,

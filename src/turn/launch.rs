@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
+use super::Reach;
 use crate::agent::{Exit, Pipe, Signal};
 
 /// A checked request to start a process: everything in it was decided by the host.
@@ -31,6 +32,8 @@ pub struct Launch {
     pub line_limit: usize,
     /// Bytes of stdout and stderr together after which the run is killed.
     pub output_limit: u64,
+    /// What it may reach where the launcher confines what it starts.
+    pub reach: Reach,
 }
 
 /// One line of output.

@@ -3,7 +3,7 @@
 //! Pinned by `tests/links.rs`.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,9 +38,10 @@ struct Inner {
     turns: AtomicU32,
 }
 
-/// What a long-lived link is found by: the backend, and the lane where it serves only one session.
+/// What a long-lived link is found by: the backend, the lane where it serves only one session, and the directory where it
+/// serves many: the agent's process works there, and is confined to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key(String, Option<Lane>);
+struct Key(String, Option<Lane>, Option<PathBuf>);
 
 /// A long-lived link and who sits there.
 struct Kept {
@@ -105,9 +106,13 @@ impl Links {
         let descriptor = backend.descriptor();
         start.one_shot = descriptor.sharing == Sharing::Turn;
         let (link, key) = match descriptor.sharing {
-            Sharing::Turn => (self.open(id, backend), None),
-            Sharing::Session => self.seat(id, Key(descriptor.name.clone(), Some(lane.clone())), lane, backend, &mut start).await,
-            Sharing::Link => self.seat(id, Key(descriptor.name.clone(), None), lane, backend, &mut start).await,
+            Sharing::Turn => (self.open(id, backend, PathBuf::from(&start.cwd)), None),
+            Sharing::Session => self.seat(id, Key(descriptor.name.clone(), Some(lane.clone()), None), lane, backend, &mut start).await,
+            Sharing::Link => {
+                let key = Key(descriptor.name.clone(), None, Some(PathBuf::from(&start.cwd)));
+                self.leave_other_directories(&key, lane);
+                self.seat(id, key, lane, backend, &mut start).await
+            }
         };
         if !start.one_shot {
             start.turn = self.0.turns.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff;
@@ -124,7 +129,10 @@ impl Links {
         let mut kept = self.kept();
         let open = kept.get(&key).is_some_and(|kept| kept.link.is_open());
         if !open {
-            kept.insert(key.clone(), Kept { link: self.open(id, backend), seats: HashMap::new(), next_session: 1 });
+            kept.insert(
+                key.clone(),
+                Kept { link: self.open(id, backend, PathBuf::from(&start.cwd)), seats: HashMap::new(), next_session: 1 },
+            );
         }
         let kept = kept.get_mut(&key).expect("it was put there");
         let seat = kept.seats.get(lane).filter(|seat| seat.continues(start)).map(|seat| seat.session);
@@ -168,7 +176,16 @@ impl Links {
         }
     }
 
-    fn open(&self, id: &str, backend: &Arc<dyn Backend>) -> Link {
+    /// A lane has its session on one link of a backend: where it worked before it has none any more.
+    fn leave_other_directories(&self, key: &Key, lane: &Lane) {
+        for (_, kept) in self.kept().iter_mut().filter(|(other, _)| other.0 == key.0 && other.1.is_none() && *other != key) {
+            if let Some(seat) = kept.seats.remove(lane) {
+                kept.link.ask(Request::CloseSession(seat.session));
+            }
+        }
+    }
+
+    fn open(&self, id: &str, backend: &Arc<dyn Backend>, cwd: PathBuf) -> Link {
         let (descriptor, generation) = (backend.descriptor(), backend.generation());
         let header = Header {
             aetheel_recording: FORMAT,
@@ -186,6 +203,7 @@ impl Links {
             launcher: Arc::clone(&self.0.launcher),
             unasked: self.0.unasked.clone(),
             lookout: Arc::clone(&self.0.lookout),
+            cwd,
             id: id.to_owned(),
         };
         let (link, life) = Link::open(parts, self.0.recorder.begin(&header));
@@ -209,7 +227,7 @@ impl Links {
             None => {
                 let mut id = uuid::Uuid::new_v4().simple().to_string();
                 id.truncate(8);
-                (self.open(&id, backend), true)
+                (self.open(&id, backend, self.0.host.cwd.clone()), true)
             }
         };
         let told = ask(&link, None, kind, patience, descriptor).await;
@@ -233,16 +251,11 @@ impl Links {
         patience: Duration,
     ) -> Result<Option<(QueryResult, Option<String>)>, String> {
         let descriptor = backend.descriptor();
-        let key = match descriptor.sharing {
-            Sharing::Turn => return Ok(None),
-            Sharing::Session => Key(descriptor.name.clone(), Some(lane.clone())),
-            Sharing::Link => Key(descriptor.name.clone(), None),
-        };
-        let open = self.kept().get(&key).filter(|kept| kept.link.is_open()).and_then(|kept| {
+        let open = self.kept().iter().filter(|(key, kept)| key.0 == descriptor.name && kept.link.is_open()).find_map(|(key, kept)| {
             let seat = kept.seats.get(lane).filter(|seat| seat.native.as_deref() == Some(native))?;
-            Some((kept.link.clone(), seat.session))
+            Some((key.clone(), kept.link.clone(), seat.session))
         });
-        let Some((link, session)) = open else { return Ok(None) };
+        let Some((key, link, session)) = open else { return Ok(None) };
         let told = ask(&link, Some(session), kind, patience, descriptor).await?;
         if let Some(native) = &told.native
             && let Some(seat) = self.kept().get_mut(&key).and_then(|kept| kept.seats.get_mut(lane)).filter(|seat| seat.session == session)

@@ -14,6 +14,7 @@ mod link;
 mod links;
 pub mod lost;
 pub(crate) mod plan;
+mod reach;
 pub mod recording;
 pub mod replay;
 pub mod retention;
@@ -28,3 +29,4 @@ pub use launch::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessComm
 pub use link::{Lookout, Sighting, Unasked};
 pub use links::Links;
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
+pub use reach::{Fence, Reach};

@@ -1,11 +1,13 @@
 //! How runs end: by themselves, stopped, abandoned, and with what they left behind.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use aetheel::agent::{Exit, Pipe, Signal};
+use aetheel::process::{Custody, Means};
 use aetheel::turn::{Launch, Launcher, ProcessCommand};
 
-use super::{SOON, custodies, hear, is_living, line, living, pid_in, run, sh, stop, wait_for, wait_for_async};
+use super::{SOON, custodies, hear, is_living, line, living, pid_in, pids, run, sh, stop, wait_for, wait_for_async};
 
 #[tokio::test]
 async fn a_silent_program_is_stopped_by_the_first_signal() {
@@ -168,4 +170,39 @@ async fn a_launch_given_up_half_way_leaves_nothing() {
         assert_eq!(run(&custody, sh("echo on")).await.how, Some(Exit::Code(0)));
         wait_for_async("all ends", || names.iter().all(|name| living(name).is_empty())).await;
     }
+}
+
+/// Not a test: what the next one starts, because it claims all children of its process.
+#[tokio::test]
+#[ignore = "started by another test"]
+async fn a_process_of_its_own_that_claims_its_children() {
+    let Ok(seconds) = std::env::var("AETHEEL_TEST_HIDDEN") else { return };
+    let custody = Custody::new(Means::Descent).unwrap().alone();
+    // Forked twice, without its environment, its limits or its session: nothing tells whose it is.
+    let hidden = format!("echo hidden; exec /bin/sleep {seconds}");
+    let hide = format!("(prlimit --locks=unlimited setsid env -i /bin/sh -c '{hidden}' & ) ; exec sleep 1000");
+    let mut process = custody.launch(sh(&hide)).await.unwrap();
+    line(&mut process, "hidden").await;
+    stop(&process, Signal::Kill, SOON);
+    assert_eq!(hear(&mut process).await.how, Some(Exit::Signal(9)));
+    assert_eq!(sleepers(&seconds), [] as [i32; 0], "it outlived its run");
+}
+
+fn sleepers(seconds: &str) -> Vec<i32> {
+    let of = |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == format!("/bin/sleep\0{seconds}\0").as_bytes());
+    pids().into_iter().filter(of).filter(|pid| is_living(*pid)).collect()
+}
+
+#[test]
+fn without_a_cgroup_a_process_that_takes_off_all_it_is_known_by_dies_with_its_run() {
+    let seconds = format!("{}.4711", std::process::id());
+    let name = "process::endings::a_process_of_its_own_that_claims_its_children";
+    let told = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
+        .env("AETHEEL_TEST_HIDDEN", &seconds)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&told.stdout);
+    assert!(told.status.success() && text.contains("1 passed"), "{text}\n{}", String::from_utf8_lossy(&told.stderr));
+    assert_eq!(sleepers(&seconds), [] as [i32; 0]);
 }

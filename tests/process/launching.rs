@@ -130,7 +130,7 @@ async fn a_probe_returns_the_answer_and_a_silent_program_is_given_up() {
     let path = || vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
     for custody in custodies() {
         let ask = async |program: &str, arguments: &[&str], limit: u64| {
-            custody.probe(&PathBuf::from(program), arguments, path(), Duration::from_millis(limit)).await
+            custody.probe(&PathBuf::from(program), arguments, path(), aetheel::turn::Reach::default(), Duration::from_millis(limit)).await
         };
         assert_eq!(ask("sh", &["-c", "echo 1.2.3"], 10_000).await.unwrap(), "1.2.3");
         assert_eq!(ask("sh", &["-c", "echo 1.2.4 >&2"], 10_000).await.unwrap(), "1.2.4");

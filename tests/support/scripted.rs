@@ -509,6 +509,8 @@ pub fn host(folder: &Path) -> Host {
         variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
         further_variables: vec![],
         agents: Agents::default(),
+        sandbox: String::new(),
+        fence: None,
         wrapper: vec![],
         cwd: folder.to_owned(),
         query_timeout: Duration::from_secs(60),

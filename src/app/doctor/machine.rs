@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::report::Report;
+use crate::app::fence;
 use crate::app::vitals::write_there;
 use crate::backend::cache_fault;
 use crate::config::Config;
@@ -27,6 +28,7 @@ const RECORDINGS: usize = 200_000;
 pub fn examine(report: &mut Report, config: &Config, variables: &HashMap<String, String>, env_file: Option<&Path>) {
     user(report, variables.get("HOME").map(String::as_str), geteuid().is_root());
     folders(report, config);
+    sandbox(report, config);
     secrets(report, config, env_file);
     limits(report);
     room(report, config);
@@ -53,6 +55,23 @@ fn user(report: &mut Report, home: Option<&str>, root: bool) {
             report.warning("home", format!("{home} is no folder"), "agents look for their sign-in there; make it or set HOME");
         }
         Some(home) => report.ok("home", home),
+    }
+}
+
+fn sandbox(report: &mut Report, config: &Config) {
+    match fence::raise(config) {
+        Err(faults) => {
+            faults.into_iter().for_each(|fault| report.fault("sandbox", fault, "docs/operating.md says how agents are confined"))
+        }
+        Ok(sandbox) => {
+            let missing = fence::warnings(config, &sandbox);
+            if sandbox.is_on() {
+                report.ok("sandbox", sandbox.words());
+            }
+            for line in missing {
+                report.warning("sandbox", line, "SECURITY.md says what holds with it and without");
+            }
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::plain::with_causes;
 use crate::process::{Custody, Means};
 use crate::redact::Redactor;
 use crate::turn::recording::{Entry, FORMAT, Header, What};
-use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent};
+use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent, Reach};
 
 /// How long an agent that was interrupted may take to leave.
 const GRACE: Duration = Duration::from_secs(10);
@@ -87,6 +87,8 @@ fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -
         line_limit: Limits::default().line,
         // Whoever watches it can stop it.
         output_limit: u64::MAX,
+        // The operator's own command, at the operator's own terminal.
+        reach: Reach::default(),
     }
 }
 

@@ -1,13 +1,17 @@
 //! What a link keeps for its guest: private files, secrets and the bytes of attachments, and the bodies made of them.
 
 use std::collections::HashMap;
-use std::io::Write as _;
+use std::fs::{File, Permissions};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
-use tempfile::TempPath;
+use rustix::fs::{Mode, OFlags, open, openat, renameat};
+use tempfile::TempDir;
 
 use crate::agent::{Chunk, PutFile, TurnKey};
 use crate::turn::Blob;
@@ -21,17 +25,65 @@ const DELIVERIES: u8 = 4;
 const FILES: usize = 8;
 const FILE_SIZE: usize = 1 << 20;
 
-/// Private files of a link; gone with it.
+/// Private files of a link, and the temporary folder of its agent; gone with it.
+///
+/// Both lie in one folder of ours: `files`, which a confined agent can only read, and `tmp`. Made when first needed.
 #[derive(Default)]
 pub(super) struct Files {
     /// By the guest's name.
     pub(super) paths: HashMap<String, PathBuf>,
-    /// Removes them. Without a folder of their own: making and removing one in every turn costs more than the turn.
-    places: Vec<TempPath>,
+    room: Option<Room>,
+    /// Files written so far: names the ones that are not in their place yet.
+    written: u32,
+}
+
+/// The folder.
+struct Room {
+    folder: Option<TempDir>,
+    files: PathBuf,
+    /// Whoever swaps the folder of that name against another one gets nothing.
+    handle: OwnedFd,
+    temporary: PathBuf,
+}
+
+impl Room {
+    fn make() -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("aetheel-").permissions(Permissions::from_mode(0o700)).tempdir()?;
+        let (files, temporary) = (folder.path().join("files"), folder.path().join("tmp"));
+        for place in [&files, &temporary] {
+            rustix::fs::mkdir(place, Mode::RWXU)?;
+        }
+        let handle = open(&files, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { folder: Some(folder), files, handle, temporary })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let Some(folder) = self.folder.take() else { return };
+        // An agent may have left much there.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(folder))),
+            Err(_) => drop(folder),
+        }
+    }
 }
 
 impl Files {
-    /// Writes a file, or says why not. One put again has its old place.
+    fn room(&mut self) -> io::Result<&Room> {
+        if self.room.is_none() {
+            self.room = Some(Room::make()?);
+        }
+        self.room.as_ref().ok_or_else(|| io::Error::other("there is no room"))
+    }
+
+    /// Returns the folder of the files, and the agent's temporary folder.
+    pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), String> {
+        let room = self.room().map_err(|error| format!("no temporary folder can be made: {error}"))?;
+        Ok((room.files.clone(), room.temporary.clone()))
+    }
+
+    /// Writes a file, or says why not. One put again takes the place of the one before, whatever became of that.
     pub(super) fn put(&mut self, file: &PutFile, stock: &mut Stock) -> Result<(), String> {
         let name = &file.name;
         let plain = (1..=64).contains(&name.len())
@@ -41,22 +93,23 @@ impl Files {
             return Err(format!("{name:?} is not a plain file name"));
         }
         let body = stock.body(&file.body)?;
-        let place = self.paths.get(name);
-        if body.len() > FILE_SIZE || (self.paths.len() >= FILES && place.is_none()) {
+        if body.len() > FILE_SIZE || (self.paths.len() >= FILES && !self.paths.contains_key(name)) {
             return Err(format!("a link may put {FILES} files of {FILE_SIZE} bytes"));
         }
-        if let Some(path) = place {
-            return std::fs::write(path, body).map_err(|error| error.to_string());
-        }
-        // 0600, as tempfile makes its files.
-        let mut made =
-            tempfile::Builder::new().prefix("aetheel-").suffix(&format!("-{name}")).tempfile().map_err(|error| error.to_string())?;
-        made.write_all(&body).map_err(|error| error.to_string())?;
-        let place = made.into_temp_path();
-        self.paths.insert(name.clone(), place.to_path_buf());
-        self.places.push(place);
+        self.written += 1;
+        let fresh = format!(".{}", self.written);
+        let path = self.room().and_then(|room| write(room, &fresh, name, &body)).map_err(|error| error.to_string())?;
+        self.paths.insert(name.clone(), path);
         Ok(())
     }
+}
+
+/// Writes a file that nobody could have put there, and moves it to its place: a link there is replaced, never followed.
+fn write(room: &Room, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBuf> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    File::from(openat(&room.handle, fresh, flags, Mode::RUSR | Mode::WUSR)?).write_all(body)?;
+    renameat(&room.handle, fresh, &room.handle, name)?;
+    Ok(room.files.join(name))
 }
 
 /// What goes into bodies and no guest ever sees: random secrets by the guest's name, made on first use, and the bytes of
@@ -121,6 +174,45 @@ impl Stock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn text(name: &str, text: &str) -> PutFile {
+        PutFile { name: name.into(), body: vec![Chunk::Text(text.into())] }
+    }
+
+    #[test]
+    fn a_file_put_again_follows_no_link_and_changes_nothing_but_its_own_place() {
+        let outside = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(outside.path(), "precious").expect("written");
+        let (mut files, mut stock) = (Files::default(), Stock::default());
+        files.put(&text("prompt.md", "one"), &mut stock).expect("put");
+        let place = files.paths["prompt.md"].clone();
+        std::fs::remove_file(&place).expect("removed");
+        std::os::unix::fs::symlink(outside.path(), &place).expect("linked");
+        files.put(&text("prompt.md", "two"), &mut stock).expect("put again");
+        assert_eq!(std::fs::read_to_string(outside.path()).expect("read"), "precious");
+        assert_eq!((std::fs::read_to_string(&place).expect("read").as_str(), &files.paths["prompt.md"]), ("two", &place));
+        // Also where the whole folder was swapped.
+        let (folder, _) = files.folders().expect("made");
+        let (elsewhere, aside) = (tempfile::tempdir().expect("a folder"), folder.with_extension("aside"));
+        std::fs::rename(&folder, &aside).expect("moved");
+        std::os::unix::fs::symlink(elsewhere.path(), &folder).expect("linked");
+        files.put(&text("prompt.md", "three"), &mut stock).expect("put again");
+        assert_eq!(std::fs::read_dir(elsewhere.path()).expect("read").count(), 0);
+        assert_eq!(std::fs::read_to_string(aside.join("prompt.md")).expect("read"), "three");
+    }
+
+    #[test]
+    fn files_and_temporary_folder_are_private_and_go_with_their_link() {
+        let mut files = Files::default();
+        files.put(&text("a.md", "x"), &mut Stock::default()).expect("put");
+        let (folder, temporary) = files.folders().expect("made");
+        let mode = |path: &std::path::Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        let parent = folder.parent().expect("a parent").to_owned();
+        assert_eq!((mode(&parent), mode(&folder.join("a.md"))), (0o700, 0o600));
+        std::fs::write(temporary.join("left"), "by the agent").expect("written");
+        drop(files);
+        assert!(!parent.exists());
+    }
 
     #[test]
     fn a_blob_is_sent_as_base64_only_so_often_and_only_while_its_turn_is_open() {

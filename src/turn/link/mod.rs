@@ -15,7 +15,7 @@ mod renewal;
 mod sse;
 mod task;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
@@ -182,6 +182,8 @@ pub(super) struct Parts {
     /// Where turns go that nobody asked for.
     pub(super) unasked: mpsc::UnboundedSender<Unasked>,
     pub(super) lookout: Lookout,
+    /// Where processes work that belong to no session.
+    pub(super) cwd: PathBuf,
     /// Names it in logs, and its processes.
     pub(super) id: String,
 }

@@ -20,6 +20,9 @@ const SPAWNS: u32 = 8;
 /// Processes a link may have at a time: one that leaves and one that comes, and some room.
 const AT_ONCE: usize = 4;
 
+/// Where programs put what they need for a while: each link's agent has a folder of its own.
+const TEMPORARY: &str = "TMPDIR";
+
 /// A process of a link.
 pub(super) struct Running {
     process: Process,
@@ -76,15 +79,22 @@ impl Task {
         let seat = spawn.session.and_then(|session| self.sessions.get(&session));
         // Without a session of its own a process serves all of them: the least they may have.
         let safety = seat.map_or(Safety::Default, |seat| seat.safety);
-        let cwd = seat.map_or_else(|| host.cwd.clone(), |seat| PathBuf::from(&seat.cwd));
+        let cwd = seat.map_or_else(|| self.parts.cwd.clone(), |seat| PathBuf::from(&seat.cwd));
         let known = plan::Known { files: &self.files.paths, secrets: &secrets, port, inherited: &host.variables };
         let checked =
             plan::check(&spawn, descriptor, safety, known).map_err(|fault| refuse(format!("the backend's plan was refused: {fault}")))?;
         let stdin = self.stock.body(&spawn.stdin).map_err(refuse)?;
         let mut environment = host.environment(descriptor);
-        environment.retain(|(name, _)| !checked.environment.iter().any(|(set, _)| set == name));
+        // Of what the operator set, not of what the guest sets.
+        let mut reach = host.reach(descriptor, &environment);
+        let (files, temporary) = self.files.folders().map_err(refuse)?;
+        environment.retain(|(name, _)| name != TEMPORARY && !checked.environment.iter().any(|(set, _)| set == name));
         environment.extend(checked.environment);
+        environment.push((TEMPORARY.to_owned(), temporary.to_string_lossy().into_owned()));
         let program = host.program(&descriptor.name, &checked.program);
+        reach.read.push(files);
+        reach.write.extend([temporary, cwd.clone()]);
+        reach.programs.push(program.clone());
         let mut command: Vec<OsString> = host.wrapper.iter().map(OsString::from).collect();
         command.push(program.into());
         command.extend(checked.arguments.into_iter().map(OsString::from));
@@ -104,6 +114,7 @@ impl Task {
             line_limit: self.line_limit(),
             // Of a long-lived agent the link counts turn by turn.
             output_limit: if self.one_shot { host.output_limit } else { u64::MAX },
+            reach,
         };
         let started = self.parts.launcher.launch(launch).await;
         started.map(|process| Running { process, port, auth: spawn.basic_auth }).map_err(|error| Failure {

@@ -1,0 +1,231 @@
+//! The boundary around agents, tried from inside by a hostile one, as whoever runs the tests and as an ordinary user.
+//!
+//! Where the system has no Landlock, or no bubblewrap, that half is skipped and says so.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aetheel::agent::{Exit, Pipe};
+use aetheel::config::SandboxWish;
+use aetheel::process::{Custody, Means, Sandbox};
+use aetheel::turn::{Launch, LaunchError, Launcher, Reach};
+use tempfile::TempDir;
+
+use super::{run, sh};
+
+/// The custodies that confine here.
+fn confining() -> Vec<Custody> {
+    let mut all = Vec::new();
+    for wish in [SandboxWish::Landlock, SandboxWish::Bwrap] {
+        match Sandbox::probe(wish) {
+            Ok(sandbox) => all.extend([Means::Best, Means::Descent].map(|means| Custody::confining(means, sandbox.clone()).unwrap())),
+            Err(why) => eprintln!("SKIPPED for {wish:?}: {why}"),
+        }
+    }
+    all
+}
+
+/// A machine as the README sets it up: the gateway's own beside the workspace, another project beside the agent's.
+struct Machine(TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        for folder in
+            ["config/state", "recordings", "workspace/project", "workspace/neighbour", "home/.agent", "home/.ssh", "tmp", "backends"]
+        {
+            fs::create_dir_all(machine.at(folder)).unwrap();
+        }
+        for secret in ["config/user.md", "config/state/queue.md", "recordings/r", ".env", "workspace/neighbour/n", "home/.ssh/id"] {
+            fs::write(machine.at(secret), "SECRET\n").unwrap();
+        }
+        fs::write(machine.at("workspace/project/mine"), "mine\n").unwrap();
+        std::os::unix::fs::symlink(machine.at(".env"), machine.at("workspace/project/link")).unwrap();
+        machine
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(path)
+    }
+
+    fn reach(&self) -> Reach {
+        Reach {
+            write: ["workspace/project", "home/.agent", "tmp"].map(|path| self.at(path)).into(),
+            hidden: ["config", "recordings", ".env"].map(|path| self.at(path)).into(),
+            kept: vec![self.at("backends")],
+            ..Reach::default()
+        }
+    }
+
+    fn launch(&self, script: &str) -> Launch {
+        let launch = sh(script);
+        let mut environment = launch.environment.clone();
+        environment.extend([
+            ("M".to_owned(), self.at("").display().to_string().trim_end_matches('/').to_owned()),
+            ("TMPDIR".to_owned(), self.at("tmp").display().to_string()),
+            ("GATEWAY".to_owned(), std::process::id().to_string()),
+        ]);
+        Launch { environment, cwd: self.at("workspace/project"), reach: self.reach(), ..launch }
+    }
+}
+
+/// Runs each line; returns those that succeeded.
+async fn succeeding(custody: &Custody, machine: &Machine, tries: &[&str]) -> Vec<usize> {
+    let script: String =
+        tries.iter().enumerate().map(|(number, line)| format!("( {line} ) >/dev/null 2>&1 && echo ok {number}\n")).collect();
+    let heard = run(custody, machine.launch(&format!("{script}echo end"))).await;
+    let said = heard.text(Pipe::Stdout);
+    assert_eq!((heard.how, said.last()), (Some(Exit::Code(0)), Some(&"end")), "{}", heard.tail);
+    said.iter().filter_map(|line| line.strip_prefix("ok ")?.parse().ok()).collect()
+}
+
+#[tokio::test]
+async fn an_agent_works_in_its_folder_its_state_and_its_temporary_folder() {
+    let tries = [
+        "grep -q mine mine",
+        "echo new > new && mv new newer && rm newer",
+        "mkdir a && touch a/b && mv a/b b && rm -r a b",
+        "touch $M/home/.agent/state && rm $M/home/.agent/state",
+        "f=$(mktemp) && echo x > $f && mv $f moved && rm moved",
+        "ls -l /usr/bin/env /etc/passwd && cat /etc/passwd",
+        "cat /proc/self/status /proc/$$/environ /proc/meminfo /proc/cpuinfo",
+        "head -c 8 /dev/urandom && echo x > /dev/null",
+        "sleep 1000 & kill $!",
+        "sh -c 'exit 0' && [ \"$(echo piped | cat)\" = piped ]",
+    ];
+    for custody in confining() {
+        let machine = Machine::new();
+        assert_eq!(succeeding(&custody, &machine, &tries).await, (0..tries.len()).collect::<Vec<_>>(), "{custody:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_reads_and_writes_nothing_of_the_gateways_its_neighbours_or_its_users() {
+    let tries = [
+        "cat $M/.env",
+        "cat ../../.env",
+        "cat link",
+        "cat $M/config/user.md",
+        "cat $M/config/state/queue.md",
+        "ls $M/config",
+        "cat $M/recordings/r",
+        "ls $M/workspace/neighbour",
+        "cat ../neighbour/n",
+        "cat $M/home/.ssh/id",
+        "echo x > $M/written",
+        "echo x > ../neighbour/n",
+        "echo x >> $M/config/state/queue.md",
+        ": > $M/recordings/r",
+        "echo x > $M/backends/x.wasm",
+        "echo x > $M/home/.profile",
+        "rm ../neighbour/n",
+        "mv mine ../neighbour/",
+        "mv ../neighbour/n .",
+        "ln $M/.env hard",
+        "truncate -s 0 $M/.env",
+        "mknod device c 1 3",
+        "echo x > /usr/bin/x-from-agent",
+    ];
+    for custody in confining() {
+        let machine = Machine::new();
+        assert_eq!(succeeding(&custody, &machine, &tries).await, [] as [usize; 0], "{custody:?}");
+        for kept in ["config/state/queue.md", "recordings/r", ".env", "workspace/neighbour/n", "home/.ssh/id"] {
+            assert_eq!(fs::read_to_string(machine.at(kept)).unwrap(), "SECRET\n", "{kept} {custody:?}");
+        }
+        assert!(!machine.at("written").exists() && !machine.at("home/.profile").exists() && !machine.at("backends/x.wasm").exists());
+    }
+}
+
+#[tokio::test]
+async fn an_agent_neither_traces_nor_signals_the_gateway() {
+    let tries = [
+        "cat /proc/$GATEWAY/environ",
+        "cat /proc/$GATEWAY/maps",
+        "ls /proc/$GATEWAY/root/",
+        "cat /proc/$GATEWAY/root/etc/passwd",
+        "cat /proc/$GATEWAY/mem",
+        "kill -0 $GATEWAY",
+        "kill -CONT $GATEWAY",
+    ];
+    for custody in confining() {
+        let machine = Machine::new();
+        assert_eq!(succeeding(&custody, &machine, &tries).await, [] as [usize; 0], "{custody:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_of_a_version_is_said_from_inside() {
+    let machine = Machine::new();
+    let program = machine.at("home/program");
+    fs::write(&program, "#!/bin/sh\ncat \"$1\" || echo refused; echo x > \"$TMPDIR/x\" && echo can write there\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let secret = machine.at(".env").display().to_string();
+    let path = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+    for custody in confining() {
+        let said = custody.probe(&program, &[&secret], path.clone(), Reach::default(), Duration::from_secs(20)).await.unwrap();
+        assert_eq!(said, "refused\ncan write there", "{custody:?}");
+    }
+    // Without confinement it can: the test sees the difference.
+    let free = Custody::new(Means::Best).unwrap();
+    let said = free.probe(&program, &[&secret], path, Reach::default(), Duration::from_secs(20)).await.unwrap();
+    assert_eq!(said, "SECRET\ncan write there");
+}
+
+#[tokio::test]
+async fn what_cannot_be_confined_is_not_started_and_says_why() {
+    let machine = Machine::new();
+    for custody in confining() {
+        let mut launch = machine.launch("echo started");
+        launch.reach.write.push(machine.at(""));
+        let error = custody.launch(launch).await.expect_err("it must not start");
+        let LaunchError::Start { source, .. } = &error else { panic!("{error:?}") };
+        let said = source.to_string();
+        assert!(said.contains("cannot be confined") && said.contains("the gateway's own"), "{said}");
+    }
+}
+
+#[test]
+fn all_of_this_holds_for_an_ordinary_user() {
+    if !rustix::process::geteuid().is_root() {
+        return; // It was one that ran the others.
+    }
+    let program = std::env::current_exe().unwrap();
+    let public = |path: &Path| fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o001 != 0);
+    if !program.ancestors().all(public) {
+        eprintln!("SKIPPED: {} cannot be executed by others", program.display());
+        return;
+    }
+    let told = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["process::confined::", "--skip", "ordinary_user", "--test-threads=1", "--nocapture"])
+        .current_dir("/")
+        .env("HOME", "/nonexistent")
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .unwrap();
+    let text = format!("{}\n{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    assert!(told.status.success() && text.contains("5 passed"), "{text}");
+}
+
+/// Not a test: what confinement costs each start.
+#[tokio::test]
+#[ignore = "a measurement: cargo test --test integration confined_start -- --ignored --nocapture"]
+async fn confined_start() {
+    let machine = Machine::new();
+    let free = Custody::new(Means::Best).unwrap();
+    for custody in std::iter::once(free).chain(confining()) {
+        let mut took = Vec::new();
+        for _ in 0..200 {
+            let launch = Launch { program: "/bin/true".into(), arguments: Vec::new(), ..machine.launch("") };
+            let start = std::time::Instant::now();
+            let mut process = custody.launch(launch).await.unwrap();
+            while process.events.recv().await.is_some() {}
+            took.push(start.elapsed());
+        }
+        took.sort_unstable();
+        eprintln!("{}: p50 {:?}, p90 {:?}, has cgroups: {}", custody.sandbox().words(), took[100], took[180], custody.has_cgroups());
+    }
+}
