@@ -138,6 +138,10 @@ struct Job {
     error: c_int,
 }
 
+/// Capabilities that see past the rules of Landlock (linux/capability.h): modules, raw memory, tracing, administration, mknod,
+/// and since Linux 6.17 `CAP_PERFMON`, with which root reads the environment of any process.
+const BEYOND_RULES: [libc::c_ulong; 9] = [16, 17, 19, 21, 22, 27, 38, 39, 40];
+
 /// linux/sched.h
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
@@ -244,6 +248,10 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
         }
         if (*job).rules >= 0 {
             (*job).stage = Stage::Rules as c_int;
+            // Only root has them to lose; for others this fails.
+            for capability in BEYOND_RULES {
+                libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+            }
             if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
                 || libc::syscall(libc::SYS_landlock_restrict_self, (*job).rules, 0) != 0
             {
