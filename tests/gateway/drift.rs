@@ -54,7 +54,11 @@ fn with_claude(local: &LocalDiscord) -> Installation {
         ("IS_SANDBOX", "1"),
         ("STATUS_ADDRESS", "127.0.0.1:0"),
     ];
-    let installation = installation.with("PATH", &places).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    let more = installation.path("home/more").display().to_string();
+    fs::create_dir_all(installation.path("home")).unwrap();
+    fs::write(installation.path("home/more"), "").unwrap();
+    // What the scripted agent says beside its own words stands outside of what a confined one reads.
+    let installation = installation.with("AGENT_READ", &more).with("PATH", &places).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     set.into_iter().fold(installation, |installation, (name, value)| installation.with(name, value))
 }
 

@@ -62,6 +62,8 @@ printf '{{"%s":"result","status":"success","stats":{{}}}}\n' "$1"
     installation
         .with("AGENT_BACKEND", "gemini")
         .with("BACKEND_RUN", "gemini=one-shot")
+        // Where the scripted agent reads what it is to say.
+        .with("AGENT_READ", &form.display().to_string())
         .with("BACKEND_CLI_PATH", &program.display().to_string())
         .with("GEMINI_API_KEY", "gm-0123456789-not-a-key")
         .with("OUTPUT_CHANNEL_ID", &OTHER.to_string())
