@@ -8,7 +8,7 @@ use super::grants::Grants;
 use crate::process::find_program;
 
 /// What stands before the mounts. Without a process of ours nothing of it goes on.
-const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent"];
+const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"];
 
 /// Finds it, and sees whether it works for this user: it needs user namespaces, which are off or restricted on some machines.
 ///
