@@ -10,11 +10,12 @@
 //! | use cases | [`dispatch`] [`kit`] [`turn`] |
 //! | files | [`workspace`] |
 //! | pure | [`queue`] [`schedule`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
-//! | words | [`event`] [`agent`] [`config`] [`figures`] |
+//! | words | [`event`] [`agent`] [`config`] [`figures`] [`vigil`] |
 
 pub mod agent;
 pub mod event;
 pub mod figures;
+pub mod vigil;
 
 pub mod access;
 pub mod fold;
