@@ -89,7 +89,9 @@ const INVALID: &str = "aetheel_discord_invalid_requests_10m";
 const MESSAGES: &str = "aetheel_discord_messages_total";
 const SEND_FAILURES: &str = "aetheel_discord_send_failures_total";
 const WEBHOOKS: &str = "aetheel_webhook_calls_total";
+const HEARTBEAT_AGE: &str = "aetheel_heartbeat_age_seconds";
 const RECORDING_DROPPED: &str = "aetheel_recording_dropped_bytes_total";
+const RECORDING_CUT: &str = "aetheel_recording_cut_bytes_total";
 const LEFT_OUT: &str = "aetheel_log_lines_left_out_total";
 const MEMORY: &str = "process_resident_memory_bytes";
 const DESCRIPTORS: &str = "process_open_fds";
@@ -139,7 +141,9 @@ pub const FIGURES: &[Figure] = &[
     f(MESSAGES, Counter, &["stage", "how"], "Messages of answers: `draft` or `final`, a `post` or an `edit`"),
     f(SEND_FAILURES, Counter, &[], "Answers that could not be sent to Discord"),
     f(WEBHOOKS, Counter, &["webhook", "status"], "Calls of webhooks by HTTP status; `-`: no such webhook"),
+    f(HEARTBEAT_AGE, Gauge, &[], "Since a sign of life came through intake, queue and reply; above 60 prompts may not come through either"),
     f(RECORDING_DROPPED, Counter, &[], "Bytes of recordings lost because the disk was too slow"),
+    f(RECORDING_CUT, Counter, &[], "Bytes not recorded because there was no room for them"),
     f(LEFT_OUT, Counter, &[], "Repeated warnings left out of the log"),
     f(MEMORY, Gauge, &[], "Resident memory of the gateway, without its agents"),
     f(DESCRIPTORS, Gauge, &[], "Open file descriptors of the gateway"),
@@ -340,6 +344,16 @@ pub fn discord_send_failed() {
 /// A webhook was called; none: there is no such one.
 pub fn webhook_called(webhook: Option<&str>, status: u16) {
     counter!(WEBHOOKS, "webhook" => webhook.unwrap_or("-").to_owned(), "status" => status.to_string()).increment(1);
+}
+
+/// Nothing came through intake, queue and reply for so long.
+pub fn heartbeat(silence: Duration) {
+    metrics::gauge!(HEARTBEAT_AGE).set(silence.as_secs_f64());
+}
+
+/// Bytes of a recording were not written, because there was no room for them.
+pub fn recording_cut(bytes: u64) {
+    metrics::counter!(RECORDING_CUT).increment(bytes);
 }
 
 /// Bytes of a recording were lost.

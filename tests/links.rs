@@ -12,7 +12,7 @@ use aetheel::agent::{Ask, AskKey, Decision, EventKind, Safety, StartTurn};
 use aetheel::event::Lane;
 use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::Recorder;
+use aetheel::turn::recording::{Recorder, Room};
 use aetheel::turn::{
     Answerer, Audience, Backends as _, Host, Launcher, Links, Settled, Steering, StopReason, TurnRequest, TurnResult, Unasked, run,
 };
@@ -45,7 +45,7 @@ impl Bench {
         let opened: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = Arc::clone(&opened);
         let launcher = ScriptedLauncher::new(move |agent| behaviour(agent, Arc::clone(&told)));
-        let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
+        let recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
         let (unasked, said) = mpsc::unbounded_channel();
         let links = Links::new(Arc::new(host), launcher.clone() as Arc<dyn Launcher>, recorder, unasked, Arc::new(|_| {}));
         Self { links, backends: Replaceable::new(LastingBackend::new(sharing, 1)), launcher, opened, said, _folder: folder }

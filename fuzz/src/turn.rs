@@ -6,6 +6,8 @@ pub mod plan;
 pub mod recording;
 #[path = "../../src/turn/retention.rs"]
 mod retention;
+#[path = "../../src/turn/shelf.rs"]
+mod shelf;
 #[path = "../../src/turn/link/sse.rs"]
 mod sse;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -21,8 +21,9 @@ use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::redact::Redactor;
 use crate::sources;
-use crate::turn::recording::Recorder;
-use crate::turn::{Backends as _, Host, retention};
+use crate::turn::recording::{Recorder, Room};
+use crate::turn::{Backends as _, Host};
+use crate::vigil;
 use crate::web::webhooks::Secrets;
 use crate::workspace::{Booted, FileError, Held, Journal, Lock, LostTurns, Workspace};
 
@@ -271,10 +272,13 @@ impl Ground {
         }
         let limits = (&self.config).into();
         let choices = self.choices();
-        let recorder = Recorder::new(self.config.recordings_dir.clone(), self.redactor.clone());
-        prune_recordings(&self.config, self.workspace.lost_turns().clone());
+        let config = &self.config;
+        let (bytes, age) = (config.recordings_max_bytes, config.recordings_max_age);
+        let room = Room { bytes, age, lost_bytes: config.lost_max_bytes, lost_age: config.lost_max_age };
+        let recorder = Recorder::new(config.recordings_dir.clone(), room, self.redactor.clone());
+        tidy_recordings(recorder.clone(), self.workspace.lost_turns().clone());
         self.roster.keep_components();
-        let following = tokio::spawn(self.roster.clone().follow(outlet.clone()));
+        let following = vigil::task("agents", self.roster.clone().follow(outlet.clone()));
         let dispatcher = Dispatcher::new(Parts {
             choices,
             limits,
@@ -342,28 +346,17 @@ fn unknown_backends(config: &Config, roster: &Roster) -> Vec<String> {
 }
 
 /// Now and every hour; as long as the runtime lives.
-fn prune_recordings(config: &Config, lost_turns: LostTurns) {
-    let (folder, max_age, max_bytes) = (config.recordings_dir.clone(), config.recordings_max_age, config.recordings_max_bytes);
-    let (lost_max_age, lost_max_bytes) = (config.lost_max_age, config.lost_max_bytes);
-    tokio::spawn(async move {
+fn tidy_recordings(recorder: Recorder, lost_turns: LostTurns) {
+    vigil::task("tidying", async move {
         let mut hourly = tokio::time::interval(Duration::from_secs(3600));
         loop {
             hourly.tick().await;
-            let all = folder.clone();
-            let pruned = tokio::task::spawn_blocking(move || {
-                let now = SystemTime::now();
-                Ok::<_, std::io::Error>(
-                    retention::prune(&all, max_age, max_bytes, now)? + retention::prune_lost(&all, lost_max_age, lost_max_bytes, now)?,
-                )
-            })
-            .await;
-            match pruned {
-                Ok(Ok(0)) => {}
-                Ok(Ok(removed)) => tracing::info!(removed, "removed old recordings"),
-                Ok(Err(error)) => tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR"),
-                Err(_) => return,
+            match recorder.tidy().await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "removed old recordings"),
+                Err(error) => tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR"),
             }
-            if let Err(error) = lost_turns.forget_without_recording(&folder).await {
+            if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
                 tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");
             }
         }

@@ -57,13 +57,17 @@ fn tape(path: &Path) -> Result<Tape, String> {
 }
 
 async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Reread, String> {
-    let key = tape.key_of(turn).ok_or("the recording does not tell of this turn")?;
+    let cut = |tape: &Tape| tape.cut().map(|why| format!("the recording was cut before the end of the turn: {why}"));
+    let key = tape.key_of(turn).ok_or_else(|| cut(&tape).unwrap_or_else(|| "the recording does not tell of this turn".to_owned()))?;
     let begun = tape.entries.iter().position(|entry| matches!(&entry.what, What::Turn { turn: id, .. } if id == turn)).unwrap_or(0);
     if let Some(end) = tape.entries.iter().position(|entry| matches!(&entry.what, What::Ending { turn: id, .. } if id == turn)) {
         tape.entries.truncate(end + 1);
     }
     if tape.entries.iter().any(|entry| matches!(entry.what, What::Lost(_))) {
         return Err("the recording has gaps: the disk was too slow for it".to_owned());
+    }
+    if let Some(cut) = cut(&tape) {
+        return Err(cut);
     }
     let cwd = tape.entries.iter().find_map(|entry| match &entry.what {
         What::In(Input::Command(Command::StartTurn(start))) if start.turn == key => Some(start.cwd.clone()),

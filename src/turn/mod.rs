@@ -18,6 +18,7 @@ mod reach;
 pub mod recording;
 pub mod replay;
 pub mod retention;
+mod shelf;
 
 pub use audience::{Answerer, Audience, Settled};
 pub use blob::Blob;

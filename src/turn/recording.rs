@@ -1,13 +1,12 @@
 //! Recordings: everything that went into a guest and came out, one JSON object a line.
 //!
-//! Owns the files below `RECORDINGS_DIR` and one writer thread, so that a slow disk never holds a turn up: when the
-//! thread falls behind, lines are dropped and the next one says how many. The format is described in
+//! Owns one writer thread, so that a slow disk never holds a turn up: when the thread falls behind, lines are dropped and the
+//! next one says how many. What may lie below `RECORDINGS_DIR` is kept by [`super::shelf`]. The format is described in
 //! `docs/recordings.md` and pinned by `a_recording_reads_back`.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::time::Instant;
 
@@ -15,15 +14,22 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::retention;
+pub use super::shelf::Room;
+use super::shelf::{Place, Shelf};
 use crate::agent::{Action, Input, TimedInput};
 use crate::figures;
 use crate::redact::Redactor;
+use crate::vigil;
 
 /// Version of the format; a reader refuses a higher one.
 pub const FORMAT: u32 = 1;
 
 /// Lines that may wait for the disk over all turns.
 const BACKLOG: usize = 20_000;
+/// Bytes of agent-events that are written down of one turn. The inputs give them again, and take less room.
+const EVENTS: usize = 8 << 20;
+/// Bytes of a recording after which a long-lived link is better replaced by a fresh one.
+const LONG: u64 = 64 << 20;
 
 /// The first line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,6 +115,8 @@ pub enum What {
     },
     /// Lines lost before this one because the disk was too slow.
     Lost(u64),
+    /// The recording ends here, although what it tells of goes on; why.
+    Cut(String),
 }
 
 /// [`What::In`] without a copy of the input.
@@ -128,10 +136,11 @@ struct OutLine<'a> {
 }
 
 enum Message {
-    Line(PathBuf, String),
-    Close(PathBuf),
+    Line(Arc<Place>, f64, String),
+    Close(Arc<Place>),
     /// Keep the first as the second, with everything recorded so far.
     Keep(PathBuf, PathBuf, oneshot::Sender<std::io::Result<()>>),
+    Tidy(oneshot::Sender<std::io::Result<usize>>),
     Flush(SyncSender<()>),
 }
 
@@ -139,20 +148,23 @@ enum Message {
 #[derive(Clone)]
 pub struct Recorder {
     folder: PathBuf,
+    room: Room,
     redactor: Redactor,
     sender: SyncSender<Message>,
 }
 
 impl Recorder {
-    /// Starts the writer thread. The folder is made on the first recording, readable by the owner only.
+    /// Starts the writer thread. The folder is made on the first recording, readable by the owner only, and never has more in
+    /// it than there is room.
     #[must_use]
-    pub fn new(folder: PathBuf, redactor: Redactor) -> Self {
+    pub fn new(folder: PathBuf, room: Room, redactor: Redactor) -> Self {
         let (sender, receiver) = mpsc::sync_channel(BACKLOG);
-        let spawned = std::thread::Builder::new().name("recordings".to_owned()).spawn(move || write_all(&receiver));
+        let shelf = folder.clone();
+        let spawned = vigil::thread("recordings", move || write_all(&receiver, Shelf::of(shelf, room)));
         if let Err(error) = spawned {
             tracing::error!(%error, "cannot start the recordings thread; nothing is recorded");
         }
-        Self { folder, redactor, sender }
+        Self { folder, room, redactor, sender }
     }
 
     /// Begins the recording of a link.
@@ -160,7 +172,8 @@ impl Recorder {
     pub fn begin(&self, header: &Header) -> Recording {
         let day = header.started.get(..10).unwrap_or("undated");
         let path = self.folder.join(day).join(format!("{}.jsonl", header.link));
-        let mut recording = Recording { recorder: self.clone(), path, opened: Instant::now(), lost: 0, bytes: 0 };
+        let place = Place::at(path);
+        let mut recording = Recording { recorder: self.clone(), place, opened: Instant::now(), lost: 0, bytes: 0, events: 0 };
         // A lost header is counted like any other line.
         recording.line(0.0, header);
         recording
@@ -188,6 +201,18 @@ impl Recorder {
         Ok(name)
     }
 
+    /// Removes what is older than it may be; what lies in the folder is counted anew. Returns how many recordings went.
+    ///
+    /// # Errors
+    /// When the folder cannot be looked through.
+    pub async fn tidy(&self) -> std::io::Result<usize> {
+        let (told, done) = oneshot::channel();
+        let (sender, gone) = (self.sender.clone(), || std::io::Error::other("the recordings thread is gone"));
+        // It waits while the disk is slow.
+        tokio::task::spawn_blocking(move || sender.send(Message::Tidy(told))).await.map_err(std::io::Error::other)?.map_err(|_| gone())?;
+        done.await.map_err(|_| gone())?
+    }
+
     /// Blocks until everything recorded so far is with the operating system. Not for async workers.
     pub fn flush(&self) {
         let (sender, receiver) = mpsc::sync_channel(1);
@@ -201,10 +226,12 @@ impl Recorder {
 /// The recording of one link; closed when dropped.
 pub struct Recording {
     recorder: Recorder,
-    path: PathBuf,
+    place: Arc<Place>,
     opened: Instant,
     lost: u64,
     bytes: u64,
+    /// Bytes of agent-events written down since the last turn began.
+    events: usize,
 }
 
 impl Recording {
@@ -220,24 +247,40 @@ impl Recording {
         self.line(input.at_ms, &InLine { t: input.at_ms, input: &input.input });
     }
 
-    /// Adds an action; returns how many bytes it has when written down.
+    /// Adds an action; returns how many bytes it has when written down. Of a turn's agent-events only so many are.
     pub fn action(&mut self, action: &Action) -> usize {
         let t = self.now();
-        self.line(t, &OutLine { t, action })
+        let line = OutLine { t, action };
+        if !matches!(action, Action::Event(_)) {
+            return self.line(t, &line);
+        }
+        if self.events > EVENTS {
+            return serde_json::to_string(&line).map_or(0, |text| text.len());
+        }
+        let size = self.line(t, &line);
+        self.events += size;
+        if self.events > EVENTS {
+            let what = format!("events are not written down any more: {} MiB of them were; the inputs give them again", EVENTS >> 20);
+            self.line(t, &Entry { t, what: What::Host(what) });
+        }
+        size
     }
 
     /// Adds what the host did.
     pub fn host(&mut self, what: What) {
         let t = self.now();
+        if matches!(what, What::Turn { .. }) {
+            self.events = 0;
+        }
         self.line(t, &Entry { t, what });
     }
 
     /// Adds a line, or counts it as lost when the disk is too slow; returns its bytes.
     fn line(&mut self, t: f64, line: &impl Serialize) -> usize {
-        if self.lost > 0 && self.send(&Entry { t, what: What::Lost(self.lost) }).is_ok() {
+        if self.lost > 0 && self.send(t, &Entry { t, what: What::Lost(self.lost) }).is_ok() {
             self.lost = 0;
         }
-        let size = self.send(line).unwrap_or_else(|size| {
+        let size = self.send(t, line).unwrap_or_else(|size| {
             self.lost += 1;
             figures::recording_dropped(size as u64);
             size
@@ -246,59 +289,52 @@ impl Recording {
         size
     }
 
-    /// Bytes so far.
+    /// Whether what comes next had better stand in a recording of its own: this one is long, or had no room for more.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn is_long(&self) -> bool {
+        let most = self.recorder.room.of_one() / 2;
+        self.place.full.load(Ordering::Relaxed) || (most > 0 && self.bytes > LONG.min(most))
     }
 
     /// Where it is written.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.place.path
     }
 
     /// The line's bytes, as an error when it was not taken.
-    fn send(&mut self, line: &impl Serialize) -> Result<usize, usize> {
+    fn send(&mut self, t: f64, line: &impl Serialize) -> Result<usize, usize> {
         let Ok(text) = serde_json::to_string(line) else { return Err(0) };
         let size = text.len();
-        let message = Message::Line(self.path.clone(), self.recorder.redactor.clean(text));
+        let message = Message::Line(Arc::clone(&self.place), t, self.recorder.redactor.clean(text));
         if matches!(self.recorder.sender.try_send(message), Err(TrySendError::Full(_))) { Err(size) } else { Ok(size) }
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // When even this does not fit, the file stays open until the program ends, which harms nobody.
-        let _ = self.recorder.sender.try_send(Message::Close(std::mem::take(&mut self.path)));
+        // When even this does not fit, it is closed when the folder is tidied.
+        let _ = self.recorder.sender.try_send(Message::Close(Arc::clone(&self.place)));
     }
 }
 
-fn write_all(receiver: &mpsc::Receiver<Message>) {
-    let mut open: std::collections::HashMap<PathBuf, BufWriter<File>> = std::collections::HashMap::new();
+fn write_all(receiver: &mpsc::Receiver<Message>, mut shelf: Shelf) {
     let mut failed = false;
     while let Ok(message) = receiver.recv() {
         let result = match message {
-            Message::Line(path, line) => (|| {
-                let file = match open.entry(path) {
-                    std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-                    std::collections::hash_map::Entry::Vacant(entry) => {
-                        let file = create(entry.key())?;
-                        entry.insert(BufWriter::with_capacity(64 << 10, file))
-                    }
-                };
-                file.write_all(line.as_bytes())?;
-                file.write_all(b"\n")
-            })(),
-            Message::Close(path) => open.remove(&path).map_or(Ok(()), |mut file| file.flush()),
+            Message::Line(place, t, line) => shelf.line(&place, t, &line),
+            Message::Close(place) => shelf.close(&place),
             Message::Keep(from, to, told) => {
-                let flushed = open.get_mut(&from).map_or(Ok(()), Write::flush);
                 // Whoever asked may be gone.
-                let _ = told.send(flushed.and_then(|()| retention::keep(&from, &to)));
+                let _ = told.send(shelf.keep(&from, &to));
+                Ok(())
+            }
+            Message::Tidy(told) => {
+                let _ = told.send(shelf.tidy());
                 Ok(())
             }
             Message::Flush(done) => {
-                let result = open.values_mut().try_for_each(Write::flush);
+                let result = shelf.flush();
                 let _ = done.send(());
                 result
             }
@@ -313,13 +349,6 @@ fn write_all(receiver: &mpsc::Receiver<Message>) {
             Err(_) => {}
         }
     }
-}
-
-fn create(path: &Path) -> std::io::Result<File> {
-    if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)
 }
 
 /// Reads a recording.
@@ -348,7 +377,7 @@ pub(super) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, Entry)>),
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::fs;
 
     use super::*;
     use crate::agent::{Line, Pipe};
@@ -374,7 +403,7 @@ mod tests {
     fn a_recording_reads_back_without_its_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let secret = "sk-canary-value".to_owned().into();
-        let recorder = Recorder::new(folder.path().to_owned(), Redactor::new([&secret]));
+        let recorder = Recorder::new(folder.path().to_owned(), Room::ENDLESS, Redactor::new([&secret]));
         let mut recording = recorder.begin(&header("t1"));
         let line = |text: &str| Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.into(), truncated: false });
         recording.input(&TimedInput { at_ms: 1.5, input: line("my key is sk-canary-value\u{1F600}") });
@@ -400,21 +429,32 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_recordings_go_first() {
+    fn a_flood_of_events_is_written_down_in_part_and_says_so() {
+        use crate::agent::{AgentEvent, EventKind, Text};
         let folder = tempfile::tempdir().unwrap();
-        let day = folder.path().join("2026-01-02");
-        fs::create_dir(&day).unwrap();
-        let now = SystemTime::now();
-        for (name, age) in [("old", 900), ("middle", 60), ("new", 10)] {
-            let path = day.join(format!("{name}.jsonl"));
-            fs::write(&path, [b'x'; 100]).unwrap();
-            File::open(&path).unwrap().set_modified(now - Duration::from_secs(age)).unwrap();
+        let recorder = Recorder::new(folder.path().to_owned(), Room::ENDLESS, Redactor::default());
+        let mut recording = recorder.begin(&header("t1"));
+        let said = |text: &str| {
+            let text = Text { part: 0, text: text.repeat(64 << 10), replace: false };
+            Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+        };
+        let turn = || What::Turn { turn: "t1".into(), event: 1, lane: "console".into(), session: 1, key: 1 };
+        recording.host(turn());
+        for _ in 0..1_000 {
+            assert!(recording.action(&said("x")) > 64 << 10, "it counts all the same");
         }
-        assert_eq!(retention::prune(folder.path(), Duration::from_secs(600), 1000, now).unwrap(), 1);
-        assert_eq!(retention::prune(folder.path(), Duration::from_secs(600), 150, now).unwrap(), 1);
-        assert!(day.join("new.jsonl").exists());
-        assert_eq!(retention::prune(folder.path(), Duration::ZERO, 0, now).unwrap(), 1);
-        assert!(!day.exists(), "an empty day's folder goes too");
-        assert_eq!(retention::prune(&folder.path().join("none"), Duration::ZERO, 0, now).unwrap(), 0);
+        recording.action(&Action::CloseStdin(1));
+        recording.host(turn());
+        recording.action(&said("y"));
+        let path = recording.path().to_owned();
+        drop(recording);
+        recorder.flush();
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.len() < EVENTS * 11 / 10, "{}", text.len());
+        let (_, entries) = read(&text).unwrap();
+        assert_eq!(entries.iter().filter(|entry| matches!(&entry.what, What::Host(what) if what.starts_with("events are not"))).count(), 1);
+        let [.., close, _, last] = &entries[..] else { panic!("{} entries", entries.len()) };
+        assert_eq!(close.what, What::Out(Action::CloseStdin(1)));
+        assert_eq!(last.what, What::Out(said("y")), "the next turn begins anew");
     }
 }

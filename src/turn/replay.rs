@@ -38,6 +38,12 @@ impl Tape {
         Ok(Self { header, entries, lines })
     }
 
+    /// Why it ends before what it tells of, where it does.
+    #[must_use]
+    pub fn cut(&self) -> Option<&str> {
+        self.entries.iter().find_map(|entry| if let What::Cut(why) = &entry.what { Some(why.as_str()) } else { None })
+    }
+
     /// The key under which the guest knew a turn, by its correlation id.
     #[must_use]
     pub fn key_of(&self, id: &str) -> Option<TurnKey> {

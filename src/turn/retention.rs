@@ -35,22 +35,21 @@ pub fn keep(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes recordings older than `max_age`, then the oldest ones until the rest is within `max_bytes`. Returns how many went.
+/// The recordings in a folder, those of lost turns left out: they have limits of their own.
 ///
 /// # Errors
-/// When the folder cannot be listed. A single file that cannot be removed is skipped.
-pub fn prune(folder: &Path, max_age: Duration, max_bytes: u64, now: SystemTime) -> io::Result<usize> {
+/// When the folder cannot be listed. One that is not there is empty.
+pub(super) fn recordings(folder: &Path, now: SystemTime) -> io::Result<Vec<Found>> {
     let mut files = Vec::new();
     let days = match fs::read_dir(folder) {
         Ok(days) => days,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
         Err(error) => return Err(error),
     };
-    // What was lost has limits of its own.
     for day in days.flatten().filter(|day| day.path().is_dir() && day.file_name() != FOLDER) {
         recordings_in(&day.path(), now, &mut files)?;
     }
-    Ok(prune_files(files, max_age, max_bytes, now))
+    Ok(files)
 }
 
 /// Removes kept recordings older than `max_age`, then the oldest until the rest is within `max_bytes`. `folder` is that of
@@ -68,7 +67,7 @@ pub fn prune_lost(folder: &Path, max_age: Duration, max_bytes: u64, now: SystemT
 }
 
 /// A recording, its size in bytes, and when it was last written.
-type Found = (SystemTime, u64, PathBuf);
+pub(super) type Found = (SystemTime, u64, PathBuf);
 
 /// Adds the recordings right in a folder.
 fn recordings_in(folder: &Path, now: SystemTime, files: &mut Vec<Found>) -> io::Result<()> {
@@ -96,10 +95,6 @@ fn prune_files(mut files: Vec<Found>, max_age: Duration, max_bytes: u64, now: Sy
         if fs::remove_file(&path).is_ok() {
             removed += 1;
             total -= size;
-            if let Some(day) = path.parent() {
-                // Fails while other recordings of the day remain, as it should.
-                let _ = fs::remove_dir(day);
-            }
         }
     }
     removed
@@ -137,8 +132,8 @@ mod tests {
         }
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(&folder.join(FOLDER)), mode(&folder.join("lost/a.jsonl"))), (0o700, 0o600));
-        assert_eq!(prune(folder, Duration::from_secs(100), 1 << 20, now).expect("pruned"), 2);
-        assert!(!folder.join("2026-01-01").exists());
+        assert_eq!(recordings(folder, now).expect("listed").len(), 2, "those that were kept do not count twice");
+        fs::remove_dir_all(folder.join("2026-01-01")).expect("removed");
         assert_eq!(left(folder), ["a.jsonl", "b.jsonl"], "both are still there");
         assert_eq!(prune_lost(folder, Duration::from_secs(1000), 15, now).expect("pruned"), 1);
         assert_eq!(left(folder), ["b.jsonl"], "the older one was over the size");

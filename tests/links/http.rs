@@ -8,7 +8,7 @@ use aetheel::agent::{
 };
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::Recorder;
+use aetheel::turn::recording::{Recorder, Room};
 use aetheel::turn::{Backend, Generation, Guest, GuestFailure, Launcher, Links, TurnRequest, run};
 use async_trait::async_trait;
 use axum::Router;
@@ -143,7 +143,7 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
     };
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(listening);
-    let recorder = Recorder::new(folder.path().join("recordings"), Redactor::default());
+    let recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
     let links =
         Links::new(Arc::new(host(folder.path())), launcher as Arc<dyn Launcher>, recorder, mpsc::unbounded_channel().0, Arc::new(|_| {}));
     let (_stop, stopped) = watch::channel(None);

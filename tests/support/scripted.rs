@@ -21,7 +21,7 @@ use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin
 use aetheel::fold::Transcript;
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::Recorder;
+use aetheel::turn::recording::{Recorder, Room};
 use aetheel::turn::{
     Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand,
     ProcessEvent,
@@ -453,7 +453,7 @@ impl Desk {
         parts.host.query_timeout = wishes.query_timeout;
         parts.choices.safety = wishes.safety;
         parts.choices.approvers = wishes.approvers;
-        parts.recorder = Recorder::new(folder.path().join("recordings"), redactor.clone());
+        parts.recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, redactor.clone());
         parts.redactor = redactor;
         let recorder = parts.recorder.clone();
         Self { dispatcher: Dispatcher::new(parts), collected, launcher, recorder, folder }
@@ -497,7 +497,7 @@ pub async fn parts(
         outlet: Arc::new(CollectingOutlet(collected.clone())),
         workspace: Workspace::open(&folder.join("config")).await.unwrap(),
         journal: None,
-        recorder: Recorder::new(folder.join("recordings"), Redactor::default()),
+        recorder: Recorder::new(folder.join("recordings"), Room::ENDLESS, Redactor::default()),
         redactor: Redactor::default(),
         rollback: true,
     }

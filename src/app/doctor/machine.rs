@@ -182,10 +182,9 @@ fn room(report: &mut Report, config: &Config) {
         }
     }
     let (bytes, whole) = size_of(&config.recordings_dir);
-    let says =
-        format!("{}{} MiB; pruned above {} MiB", if whole { "" } else { "more than " }, bytes >> 20, config.recordings_max_bytes >> 20);
+    let says = format!("{}{} MiB; at most {} MiB", if whole { "" } else { "more than " }, bytes >> 20, config.recordings_max_bytes >> 20);
     if bytes > config.recordings_max_bytes.saturating_mul(2) {
-        report.warning("recordings", says, "they are pruned every hour while the gateway runs; check that it may delete them");
+        report.warning("recordings", says, "the gateway removes the oldest while it runs; check that it may delete them");
     } else {
         report.ok("recordings", says);
     }

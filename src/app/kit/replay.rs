@@ -77,6 +77,9 @@ fn print(case: &Case, replayed: &Replayed) {
             replayed.withheld.len()
         ));
     }
+    if let Some(why) = case.tape.cut() {
+        paper::line(&page.bad(&format!("note: the recording was cut, what followed is not in it: {why}")));
+    }
     if let Some((at, _)) = &replayed.failure {
         paper::line(&page.bad(&format!("the component failed at {}", case.place(*at))));
     }

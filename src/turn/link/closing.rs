@@ -16,8 +16,6 @@ const LINGER: Duration = Duration::from_millis(500);
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Time custody has, beyond the grace, to report that everything is dead.
 const CUSTODY: Duration = Duration::from_secs(10);
-/// Bytes of a recording after which a long-lived link is replaced by a fresh one, between turns.
-const RECORDING: u64 = 64 << 20;
 /// Time other turns have on an agent that ignored an interrupt.
 const PITY: Duration = Duration::from_secs(30);
 
@@ -50,7 +48,7 @@ impl Task {
     pub(super) fn rest(&mut self) {
         self.state.set_turns(self.turns.len());
         if self.turns.is_empty() && matches!(self.leaving, Leaving::No) {
-            if self.retired || self.recording.bytes() > RECORDING {
+            if self.retired || self.recording.is_long() {
                 self.farewell();
             } else {
                 self.idle_until = Some(Instant::now() + self.parts.host.link_idle);
