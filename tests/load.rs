@@ -1,9 +1,8 @@
 //! Reload under load: backends are replaced again and again while turns run on them.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aetheel::agent::{Action, AgentEvent, EventKind, Exit, Outcome, Spawn, Text, TurnDone};
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
@@ -13,6 +12,7 @@ use aetheel::process::{Custody, Means};
 use aetheel::queue;
 use aetheel::turn::recording::{Recorder, read};
 use aetheel::turn::{Backends as _, Launcher};
+use tokio::sync::watch;
 
 use crate::support::guests::{EXITED, Wat};
 use crate::support::scripted::{Agent, Collected, ScriptedLauncher, message, parts};
@@ -108,40 +108,45 @@ fn telling_twice(version: u32) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
+    const SWAPS: usize = 200;
     const TURNS: usize = 5000;
-    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
+    // In each round the first agent that begins stays until the swap of that round is over: every swap meets a turn.
+    let (held, mut holds) = watch::channel(0);
+    let (swapped, swaps) = watch::channel(0);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let (held, mut swaps) = (held.clone(), swaps.clone());
+        async move {
+            let round = *swaps.borrow();
+            if held.send_if_modified(|rounds| {
+                *rounds == round && {
+                    *rounds += 1;
+                    true
+                }
+            }) {
+                swaps.wait_for(|swaps| *swaps > round).await.unwrap();
+            }
+            agent.exit(Exit::Code(0), "").await;
         }
-        agent.exit(Exit::Code(0), "").await;
     });
     let scene = Scene::new("it", &telling_twice(1), launcher, 16, None).await;
-    let dispatcher = scene.dispatcher.clone();
-    let collected = scene.collected.clone();
-    // Keeps the queue filled until both are done: turns begin before, during and after every swap.
-    let asking = tokio::spawn(async move {
-        for number in 0..TURNS {
-            dispatcher.submit(message(number as u64 % 40, "go")).unwrap();
-            if number >= 200 {
-                collected.answers(number - 200).await;
-            }
+    for round in 0..SWAPS {
+        for number in 0..TURNS / SWAPS {
+            scene.dispatcher.submit(message((round * 7 + number) as u64 % 40, "go")).unwrap();
         }
-    });
-    for version in 2..=201 {
+        let met = tokio::time::timeout(Duration::from_secs(60), holds.wait_for(|rounds| *rounds > round)).await;
+        drop(met.expect("a turn begins").unwrap());
+        let version = round as u32 + 2;
         assert_eq!(scene.swap(&telling_twice(version)).await, version);
+        swapped.send_replace(round + 1);
     }
-    asking.await.unwrap();
     let answers = scene.collected.answers(TURNS).await;
     scene.dispatcher.idle().await;
-    assert_eq!(answers.len(), TURNS);
-    let mut seen = HashMap::<u32, usize>::new();
+    assert_eq!((answers.len(), *holds.borrow()), (TURNS, SWAPS), "every swap met a turn");
     for (event, answer) in &answers {
         assert_eq!(answer.failure, None, "event {}", event.sequence);
         let told: Vec<u32> = answer.text.trim_end_matches(';').split(';').map(|version| version.parse().unwrap()).collect();
         assert!(told.len() == 2 && told[0] == told[1], "event {} ran on mixed generations: {told:?}", event.sequence);
-        *seen.entry(told[0]).or_default() += 1;
     }
-    assert!(seen.len() > 20, "turns ran on {} generations only: the swaps did not meet the load", seen.len());
 }
 
 /// The same component under another digest: a custom section more changes nothing else.
@@ -158,14 +163,25 @@ async fn swaps_under_a_hundred_turns_with_real_processes_lose_none() {
     let custody = Custody::new(Means::Best).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_aetheel"));
     let scene = Scene::new("demo", &demo, Arc::new(custody), 4, Some(program)).await;
-    for number in 0..100 {
-        scene.dispatcher.submit(message(number % 10, &format!("number {number} please"))).unwrap();
-    }
-    let mut swaps = 0u8;
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while scene.dispatcher.is_busy(&aetheel::event::Lane::Channel(0)) && Instant::now() < deadline {
-        swaps += 1;
-        scene.swap(&marked(&demo, swaps)).await;
+    // Of each round half begins before the swap and half comes after it, while the first half runs.
+    for round in 0..5 {
+        let ask = |from: u64| {
+            for number in from..from + 10 {
+                scene.dispatcher.submit(message(number % 10, &format!("number {number} please"))).unwrap();
+            }
+        };
+        ask(round * 20);
+        let begun = || scene.collected.begun.lock().unwrap().len() > round as usize * 20;
+        tokio::time::timeout(Duration::from_secs(60), async {
+            while !begun() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .expect("a turn of the round begins");
+        scene.swap(&marked(&demo, round as u8 + 1)).await;
+        ask(round * 20 + 10);
+        scene.collected.answers(round as usize * 20 + 20).await;
     }
     let answers = scene.collected.answers(100).await;
     scene.dispatcher.idle().await;
@@ -173,9 +189,8 @@ async fn swaps_under_a_hundred_turns_with_real_processes_lose_none() {
         assert_eq!(answer.failure, None, "{answer:?}");
         assert!(answer.text.contains(&event.prompt), "{answer:?}");
     }
-    assert!(swaps >= 3, "only {swaps} swaps met the load");
     let generations = scene.generations_in_recordings();
     assert_eq!(generations.len(), 100);
     let different: std::collections::BTreeSet<u32> = generations.into_iter().collect();
-    assert!(different.len() >= 3, "{different:?}");
+    assert_eq!(different.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6], "each swap came between turns of one round");
 }
