@@ -50,6 +50,9 @@ pub enum Rejection {
     ShuttingDown,
 }
 
+/// Where the numbers of events begin that nothing keeps; no other is as high.
+pub const ASIDE: Sequence = u64::MAX / 2;
+
 /// A lane that has something waiting or running; others are not kept.
 #[derive(Debug, Default)]
 struct LaneState {
@@ -62,6 +65,7 @@ struct LaneState {
 pub struct Queue {
     limits: Limits,
     last: Sequence,
+    aside: Sequence,
     closed: bool,
     waiting: BTreeMap<Sequence, Event>,
     running: BTreeMap<Sequence, Lane>,
@@ -79,6 +83,7 @@ impl Queue {
         Self {
             limits: Limits { max_concurrent: limits.max_concurrent.max(1), ..limits },
             last: 0,
+            aside: 0,
             closed: false,
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -158,6 +163,12 @@ impl Queue {
         Ok(idle_lane)
     }
 
+    /// Whether an event for an idle lane could start at once.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.running.len() + self.ready.len() < self.limits.max_concurrent
+    }
+
     /// Gives numbers above this one from now on.
     pub fn count_from(&mut self, last: Sequence) {
         self.last = self.last.max(last);
@@ -182,6 +193,15 @@ impl Queue {
     pub fn admit(&mut self, event: NewEvent, now_ms: i64) -> Event {
         let event = event.accepted(self.last + 1, now_ms);
         self.restore(event.clone());
+        event
+    }
+
+    /// Takes a new event in that nothing keeps, under a number beyond those of all others: it uses none of theirs up.
+    pub fn admit_aside(&mut self, event: NewEvent, now_ms: i64) -> Event {
+        self.aside += 1;
+        let (last, event) = (self.last, event.accepted(ASIDE + self.aside, now_ms));
+        self.restore(event.clone());
+        self.last = last;
         event
     }
 

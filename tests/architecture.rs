@@ -183,6 +183,29 @@ fn libraries_and_processes_are_named_only_where_they_are_at_home() {
 }
 
 #[test]
+fn what_lives_as_long_as_the_program_is_watched() {
+    // Each of these ends by itself, or is begun anew by whoever needs it.
+    let threads = ["src/vigil.rs", "src/app/kit/record.rs", "src/backend/engine.rs", "src/console/session.rs", "src/discord/gateway.rs"];
+    let mut faults = Vec::new();
+    for source in sources("src").iter().filter(|source| source.module() != "demo" && !source.path.ends_with("tests.rs")) {
+        let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();
+        let path = source.path.display().to_string();
+        if (code.contains("thread::spawn(") || code.contains("thread::Builder")) && !threads.contains(&path.as_str()) {
+            faults.push(format!("{path}: threads are started by `vigil::thread`"));
+        }
+        for (at, spawn) in code.match_indices("tokio::spawn(") {
+            let body: Vec<&str> = code[at + spawn.len()..].lines().take(3).map(str::trim).collect();
+            let endless = |line: &&str| *line == "loop {" || (line.starts_with("while ") && line.contains(".recv().await"));
+            // `typing` ends with its answer, and the gateway's look at the connection with that.
+            if body.iter().any(endless) && !["src/discord/typing.rs", "src/discord/gateway.rs"].contains(&path.as_str()) {
+                faults.push(format!("{path}: tasks without an end are started by `vigil::task`: {}", body.join(" ")));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
 fn files_are_of_readable_size_and_named_after_what_is_inside() {
     let mut faults = Vec::new();
     for folder in FOLDERS {

@@ -12,3 +12,4 @@ mod panel;
 mod prompts;
 mod refusals;
 mod unasked;
+mod watched;

@@ -11,7 +11,7 @@ use crate::access::{self, Access, Request};
 use crate::agent::Decision;
 use crate::config::AllowLists;
 use crate::discord::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen};
-use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, Person, Refusal};
+use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, Person, Pulse, Refusal};
 use crate::event::{Lane, NewEvent};
 use crate::workspace::DiscordNotes;
 
@@ -63,6 +63,10 @@ impl Intake for Counter {
                 later: matches!(refusal, Refusal::NotSaved | Refusal::ShuttingDown),
             }),
         }
+    }
+
+    fn pulse(&self, pulse: Pulse) {
+        self.dispatcher.pulse(pulse);
     }
 
     async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal> {

@@ -8,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::heart::Heart;
 use super::phase::Phase;
 use super::settings::Settings;
 use super::start::{Ground, Refused};
@@ -19,6 +20,7 @@ use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::plain::with_causes;
 use crate::sources::Schedules;
+use crate::vigil::{self, Fallen};
 use crate::web::status::StatusPages;
 use crate::{access, telemetry};
 
@@ -39,9 +41,12 @@ pub async fn serve(settings: Settings) -> u8 {
             return exit::SOFTWARE;
         }
     };
+    // Until this returns, whatever way: what ends after that ends with the program.
+    let watch = vigil::keep();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
     let phase = watch::Sender::new(Phase::Starting);
-    let (pulse, system) = (Pulse::new(phase.subscribe()), System::from_environment());
+    let heart = Heart::default();
+    let (pulse, system) = (Pulse::new(phase.subscribe(), heart.clone()), System::from_environment());
     let _pages = match open_pages(settings.config.status_address, &pulse).await {
         Ok(pages) => pages,
         Err(refused) => {
@@ -68,6 +73,7 @@ pub async fn serve(settings: Settings) -> u8 {
             }
         },
         () = signals.next() => return exit::OK,
+        code = deserted() => return code,
     };
     let config = ground.config.clone();
     if let Some(warning) = access::warning(&config.allowed, config.safety) {
@@ -86,10 +92,10 @@ pub async fn serve(settings: Settings) -> u8 {
     dispatcher.recover();
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
-    let salvage = tokio::spawn(salvage::follow(dispatcher.clone(), Arc::clone(&roster), workspace.lost_turns().clone()));
+    let salvage = vigil::task("lost replies", salvage::follow(dispatcher.clone(), Arc::clone(&roster), workspace.lost_turns().clone()));
     pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
     let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
-    let saving = tokio::spawn(desk::keep_saving(notes.clone()));
+    let saving = vigil::task("notes", desk::keep_saving(notes.clone()));
     let last = config.stop_grace * 2 + DELIVERY;
     let listening = tokio::select! {
         listening = discord.listen(desk) => listening.map_err(|error| {
@@ -98,6 +104,7 @@ pub async fn serve(settings: Settings) -> u8 {
             refused.code
         }),
         () = signals.next() => Err(exit::OK),
+        code = deserted() => Err(code),
     };
     let listening = match listening {
         Ok(listening) => listening,
@@ -113,9 +120,11 @@ pub async fn serve(settings: Settings) -> u8 {
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
     phase.send_replace(Phase::Ready);
     let _watchdog = system.ready(pulse.clone());
+    let beating = heart.beat(listening.pulses());
     hooks::started(&dispatcher, &workspace, booted.instructions).await;
     let code = tokio::select! {
         () = signals.next() => exit::OK,
+        code = deserted() => code,
         error = listening.failed() => {
             tracing::error!("{error}");
             exit::NO_PERMISSION
@@ -123,13 +132,18 @@ pub async fn serve(settings: Settings) -> u8 {
     };
     tracing::info!("shutdown: begins");
     phase.send_replace(Phase::Draining);
+    // What ends from here on is meant to.
+    drop(watch);
+    beating.abort();
+    heart.rest();
     system.stopping();
     listening.stop_intake();
     webhooks.stop_intake();
     schedules.stop().await;
     salvage.abort();
     tracing::info!("shutdown: intake closed");
-    let grace = config.shutdown_grace;
+    // Without something it cannot do without, waiting for turns would only make it later.
+    let grace = if code == exit::SOFTWARE { Duration::ZERO } else { config.shutdown_grace };
     let in_order = async {
         // Before the dispatcher takes nothing more, its own hook included.
         let hook = hooks::stopping(&dispatcher, &workspace).await;
@@ -160,6 +174,13 @@ pub async fn serve(settings: Settings) -> u8 {
     rest.close().await;
     tracing::info!("shutdown: done");
     code
+}
+
+/// Returns the exit code once something has ended that the program cannot do without.
+async fn deserted() -> u8 {
+    let Fallen { name, how } = vigil::fallen().await;
+    tracing::error!(task = name, how, "something has ended that the program cannot do without; it leaves to be started again");
+    exit::SOFTWARE
 }
 
 /// Opens the status pages, where the operator wants them.
@@ -217,6 +238,13 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_what_it_cannot_do_without_is_70() {
+        let _watch = vigil::keep();
+        let _ = vigil::task("reception", async {}).await;
+        assert_eq!(deserted().await, 70);
+    }
 
     #[test]
     fn what_may_pass_by_itself_is_75_and_everything_else_needs_a_person() {

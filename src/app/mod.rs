@@ -7,6 +7,7 @@ mod doctor;
 mod fence;
 mod foundation;
 mod gateway;
+mod heart;
 mod hooks;
 mod kit;
 mod listing;

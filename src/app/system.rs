@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::vitals::Pulse;
+use crate::vigil;
 use crate::web::status::Vitals as _;
 
 /// Longest wait for the program's answer before the watchdog is left hungry.
@@ -59,12 +60,13 @@ impl System {
         self.tell("READY=1");
         let socket = self.socket.as_ref().and_then(|(socket, address)| Some((socket.try_clone().ok()?, address.clone())));
         let (Some((socket, address)), Some(every)) = (socket, self.watchdog) else { return Watchdog(None) };
-        Watchdog(Some(tokio::spawn(async move {
+        Watchdog(Some(vigil::task("watchdog", async move {
             loop {
                 tokio::time::sleep(every / 2).await;
                 match timeout(PATIENCE, pulse.alive()).await {
                     // A service manager that is gone needs no news.
-                    Ok(()) => drop(socket.send_to_addr(b"WATCHDOG=1", &address)),
+                    Ok(reasons) if reasons.is_empty() => drop(socket.send_to_addr(b"WATCHDOG=1", &address)),
+                    Ok(reasons) => tracing::error!(?reasons, "the program is not well; the service manager's watchdog is not fed"),
                     Err(_) => tracing::error!("the dispatcher does not answer; the service manager's watchdog is not fed"),
                 }
             }

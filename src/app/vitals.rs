@@ -8,11 +8,13 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use super::heart::Heart;
 use super::phase::Phase;
 use super::roster::Roster;
 use crate::discord::Discord;
 use crate::dispatch::Dispatcher;
 use crate::figures;
+use crate::vigil;
 use crate::web::status::Vitals;
 
 /// What there is to look at once the program has started that far.
@@ -31,12 +33,13 @@ pub struct Organs {
 pub struct Pulse {
     phase: watch::Receiver<Phase>,
     organs: Arc<OnceLock<Organs>>,
+    heart: Heart,
 }
 
 impl Pulse {
     /// Looks at what the phase is, and at the organs once they are known.
-    pub fn new(phase: watch::Receiver<Phase>) -> Self {
-        Self { phase, organs: Arc::default() }
+    pub fn new(phase: watch::Receiver<Phase>, heart: Heart) -> Self {
+        Self { phase, organs: Arc::default(), heart }
     }
 
     /// Says what there is to look at. Counts once.
@@ -47,8 +50,10 @@ impl Pulse {
 
 #[async_trait]
 impl Vitals for Pulse {
-    async fn alive(&self) {
+    async fn alive(&self) -> Vec<String> {
         self.measure().await;
+        let gone = vigil::already_fallen().map(|fallen| format!("`{}` {}", fallen.name, fallen.how));
+        gone.into_iter().chain(self.heart.complaint()).collect()
     }
 
     async fn unready(&self) -> Vec<String> {
@@ -66,6 +71,7 @@ impl Vitals for Pulse {
     }
 
     async fn measure(&self) {
+        self.heart.measure();
         let organs = Arc::clone(&self.organs);
         // A lock that is held for good must not take a worker with it.
         let _ = spawn_blocking(move || {

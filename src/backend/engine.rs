@@ -15,6 +15,7 @@ use wasmtime::{Cache, CacheConfig, Config};
 use super::admission::AdmissionError;
 use super::sandbox::{self, State};
 use crate::config::Limits;
+use crate::vigil;
 
 /// How often a running guest gives its worker back.
 const TICK: Duration = Duration::from_millis(10);
@@ -122,7 +123,7 @@ impl std::fmt::Debug for Engine {
 #[expect(clippy::disallowed_methods, reason = "a thread of its own, which has nothing else to do")]
 fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     let wasm = wasm.weak();
-    thread::Builder::new().name("guest ticks".to_owned()).spawn(move || {
+    vigil::thread("guest ticks", move || {
         while let Some(wasm) = wasm.upgrade() {
             wasm.increment_epoch();
             drop(wasm);

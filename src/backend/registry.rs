@@ -16,6 +16,7 @@ use super::lineup::{AgentVersions, Chosen, Current, Lineups};
 use super::loader::{Loader, Request};
 use super::trust::Gate;
 use crate::turn::{Backend, Backends, Generation};
+use crate::vigil;
 use crate::workspace::Components;
 
 /// Where components come from.
@@ -114,7 +115,7 @@ impl Registry {
         while let Ok(report) = first.try_recv() {
             loaded.push(report);
         }
-        let loader = tokio::spawn(loader.follow(asked));
+        let loader = vigil::task("backends", loader.follow(asked));
         (Self { current, agents, reports, requests, loader }, loaded)
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::mention::one_line;
+use super::rest::RestError;
 use crate::agent::Usage;
 use crate::config::FooterPart;
 use crate::dispatch::Answer;
@@ -104,6 +105,14 @@ pub(super) fn files(text: &str) -> Vec<(String, Vec<u8>)> {
     }
     let one = parts.len() == 1;
     (1..).zip(parts).map(|(number, part)| (if one { "answer.md".to_owned() } else { format!("answer-{number}.md") }, part)).collect()
+}
+
+/// What the operator may do where an answer cannot be sent.
+pub(super) fn hint(error: &RestError) -> &'static str {
+    if error.is_archived() {
+        return "\nhint: the thread is archived or locked; unlock it, or give the bot Manage Threads";
+    }
+    if error.is_forbidden() { "\nhint: the bot needs View Channel, Send Messages and Read Message History there" } else { "" }
 }
 
 #[cfg(test)]

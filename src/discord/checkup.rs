@@ -13,8 +13,9 @@ use serde_json::Value;
 use super::api::Api;
 use super::permissions::{Missing, Overwrite, Standing, missing, permissions};
 use super::rest::{Patience, Rest, RestError};
+use super::token::check_shape;
 use super::wire::{id, maybe_id};
-use super::{Options, StartError, check_shape};
+use super::{Options, StartError};
 
 /// A look is not worth more.
 const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(8));

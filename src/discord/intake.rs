@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::panel::Panel;
 use crate::agent::Decision;
-use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Person, Refusal};
+use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Person, Pulse, Refusal};
 use crate::event::{Lane, NewEvent};
 
 /// Why a prompt is not taken.
@@ -26,6 +26,11 @@ pub trait Intake: Send + Sync {
     /// # Errors
     /// [`NotTaken`]. One that was taken before is no error.
     fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken>;
+
+    /// Sends a pulse on the way that prompts take.
+    fn pulse(&self, pulse: Pulse) {
+        pulse.through();
+    }
 
     /// Keeps that a prompt is refused; then people are to be told, and [`Intake::declined`] says that they were. None: it
     /// was taken or refused before.

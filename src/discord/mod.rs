@@ -31,10 +31,12 @@ mod notices;
 mod nowhere;
 mod panel;
 mod permissions;
+mod pulses;
 mod reception;
 mod reply;
 mod rest;
 mod threads;
+mod token;
 mod typing;
 mod waiting;
 mod wire;
@@ -53,9 +55,11 @@ pub use checkup::{Checkup, Known, Place};
 pub use intake::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen};
 pub use panel::Panel;
 pub use permissions::Missing;
+pub use pulses::Pulses;
 
 use crate::config::{Config, FooterPart};
 use crate::redact::Redactor;
+use crate::vigil;
 use api::Api;
 use asks::Asks;
 use files::Fetcher;
@@ -244,7 +248,7 @@ impl Discord {
     /// # Errors
     /// [`StartError`]; takes a minute when Discord is not reachable.
     pub async fn connect(options: Options) -> Result<Self, StartError> {
-        check_shape(options.token.expose_secret())?;
+        token::check_shape(options.token.expose_secret())?;
         let unreachable = |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
         let told = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
@@ -280,7 +284,7 @@ impl Discord {
     pub async fn listen(&self, desk: Desk) -> Result<Listening, StartError> {
         let (inner, book) = (Arc::clone(&self.inner), Arc::clone(&desk.questions));
         // Beside everything else: Discord may be slow, and prompts should not wait for old questions.
-        tokio::spawn(async move { inner.asks.listen(book, &inner.api, inner.options.windows.send).await });
+        vigil::errand("old questions", async move { inner.asks.listen(book, &inner.api, inner.options.windows.send).await });
         let (arrivals, taken) = mpsc::unbounded_channel();
         let phase = Arc::new(watch::channel(Phase::Starting).0);
         let closing = Arc::new(AtomicBool::new(false));
@@ -293,10 +297,13 @@ impl Discord {
             Arc::clone(&closing),
             self.inner.options.windows.send,
         );
-        let reception = tokio::spawn(reception.run(taken));
+        let reception = vigil::task("reception", reception.run(taken));
         let (stop, stopped) = oneshot::channel();
-        let gateway = tokio::spawn(gateway::keep_connected(Arc::clone(&self.inner), desk, arrivals, Arc::clone(&phase), stopped));
-        let listening = Listening { phase, closing, stop: Some(stop), gateway: Some(gateway), reception, inner: Arc::clone(&self.inner) };
+        let pulses = Pulses::through(arrivals.clone());
+        let gateway =
+            vigil::errand("discord", gateway::keep_connected(Arc::clone(&self.inner), desk, arrivals, Arc::clone(&phase), stopped));
+        let inner = Arc::clone(&self.inner);
+        let listening = Listening { phase, closing, stop: Some(stop), gateway: Some(gateway), reception, pulses, inner };
         match listening.settled(|phase| !matches!(phase, Phase::Starting)).await {
             Phase::Failed(error) => Err(error),
             Phase::Starting | Phase::Ready => Ok(listening),
@@ -324,10 +331,17 @@ pub struct Listening {
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
+    pulses: Pulses,
     inner: Arc<Inner>,
 }
 
 impl Listening {
+    /// Where pulses go in.
+    #[must_use]
+    pub fn pulses(&self) -> Pulses {
+        self.pulses.clone()
+    }
+
     /// From now on prompts are left to the next life, commands turned away, and people told so.
     pub fn stop_intake(&self) {
         self.closing.store(true, Ordering::SeqCst);
@@ -368,38 +382,5 @@ impl Drop for Listening {
     fn drop(&mut self) {
         // The gateway task notices that its stop signal is gone; what it already heard is still taken in by nobody.
         self.reception.abort();
-    }
-}
-
-/// A bot token has three parts; anything else is worth saying before Discord is asked.
-fn check_shape(token: &str) -> Result<(), StartError> {
-    if token.trim().is_empty() {
-        return Err(StartError::NoToken);
-    }
-    if token.starts_with("Bot ") {
-        return Err(StartError::BadToken("leave the word `Bot` out"));
-    }
-    if token.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        return Err(StartError::BadToken("it holds blanks or strange characters"));
-    }
-    let parts: Vec<&str> = token.split('.').collect();
-    if parts.len() != 3 || parts.iter().any(|part| part.is_empty()) {
-        return Err(StartError::BadToken("it must be three parts with dots between them; a client secret or public key is something else"));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_a_token_is_said_before_discord_is_asked() {
-        assert_eq!(check_shape("MTIz.Gabc.x-_y"), Ok(()));
-        assert_eq!(check_shape(" "), Err(StartError::NoToken));
-        for bad in ["abc", "Bot a.b.c", "a.b.c d", "a..c", "a.b.c.d"] {
-            let error = check_shape(bad).expect_err(bad);
-            assert!(error.to_string().contains("DISCORD_BOT_TOKEN") && error.to_string().contains("hint:"), "{error}");
-        }
     }
 }

@@ -28,7 +28,7 @@ use super::mention::Name;
 use super::rest::Patience;
 use super::waiting::Waiting;
 use super::wire::{Edit, Message, Slash};
-use crate::dispatch::caught;
+use crate::dispatch::{Pulse, caught};
 pub(super) use commands::{answer, stop_text};
 use missed::Recent;
 use people::People;
@@ -58,6 +58,8 @@ pub(super) enum Arrival {
     Deleted(u64, Vec<u64>),
     /// A slash command that is to be acknowledged once it is kept.
     Slash(Box<Slash>, Verb, Kept),
+    /// Nothing but a sign that arrivals come through.
+    Pulse(Pulse),
 }
 
 /// Tells that a command is kept, and needs no more; or why it is not taken.
@@ -87,6 +89,7 @@ enum Work {
     Command(Claim),
     /// Catching up: what was written from this id on is answered.
     Missed(u64),
+    Pulse(Pulse),
 }
 
 /// What a channel still has to be seen to; there is one while somebody does.
@@ -176,6 +179,8 @@ impl Reception {
                 self.put(message.channel_id, Work::Message { message, names, parent }, workers);
             }
             Arrival::Edited(edit, names) => self.put(edit.channel_id, Work::Edited(edit, names), workers),
+            // No channel has this number; its line is one like all others.
+            Arrival::Pulse(pulse) => self.put(0, Work::Pulse(pulse), workers),
             Arrival::Deleted(channel, messages) => self.put(channel, Work::Deleted(messages), workers),
             Arrival::Slash(slash, verb, kept) => {
                 let (channel, claim) = (slash.channel, Arc::new(Mutex::new(Some((slash, verb, kept)))));
@@ -231,6 +236,7 @@ impl Reception {
             Work::Deleted(messages) => self.deleted(channel, &messages),
             Work::Command(claim) => self.claimed(&claim).await,
             Work::Missed(since) => self.catch_up(channel, since, pressed).await,
+            Work::Pulse(pulse) => self.desk.intake.pulse(pulse),
         }
     }
 

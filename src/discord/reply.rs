@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, debug, error, warn};
 
 use super::asks::{Board, Errand, Errands};
-use super::below::{self, MESSAGE, beginning, whole};
+use super::below::{self, MESSAGE, beginning, hint, whole};
 use super::live::{Live, Place};
 use super::mention::one_line;
 use super::nowhere::Nowhere;
 use super::rest::{Patience, RestError, Upload};
 use super::typing::Typing;
 use super::waiting::Sign;
-use super::{Discord, Inner, notices, threads};
+use super::{Discord, Inner, notices, pulses, threads};
 use crate::agent::EventKind;
 use crate::dispatch::{Answer, DeliveryError, Notice, Offer, OpenQuestion, Opened, Outlet, Reply, Settlement, Traces, Unseen};
 use crate::event::{Attached, Event, Lane, Origin};
@@ -61,6 +61,10 @@ impl Outlet for Discord {
             Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign, unasked, traces)),
             None => Box::new(Nowhere(event.lane.clone())),
         }
+    }
+
+    async fn pulse(&self) {
+        pulses::arrived(&self.inner).await;
     }
 
     async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
@@ -373,13 +377,6 @@ async fn until(when: Option<std::time::Instant>) {
         Some(when) => tokio::time::sleep_until(when.into()).await,
         None => std::future::pending().await,
     }
-}
-
-fn hint(error: &RestError) -> &'static str {
-    if error.is_archived() {
-        return "\nhint: the thread is archived or locked; unlock it, or give the bot Manage Threads";
-    }
-    if error.is_forbidden() { "\nhint: the bot needs View Channel, Send Messages and Read Message History there" } else { "" }
 }
 
 /// One short line on what the agent is doing.

@@ -33,6 +33,9 @@ impl Inner {
         steers: mpsc::UnboundedReceiver<Steering>,
         saving: Option<Saving>,
     ) {
+        if let Some(pulse) = self.pulse_of(&event) {
+            return self.come_through(pulse).await;
+        }
         let id = turn_id();
         let unknown = tracing::field::Empty;
         // Of the highest level: lines of every level are to carry its ids.

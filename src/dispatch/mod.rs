@@ -19,6 +19,7 @@ mod offers;
 mod pace;
 mod pages;
 mod projects;
+mod pulse;
 mod question;
 mod questions;
 mod radar;
@@ -52,6 +53,7 @@ pub use declined::Declined;
 pub use knobs::Knob;
 pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use projects::Project;
+pub use pulse::Pulse;
 pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use recovery::{Again, AgainRefusal};
@@ -76,6 +78,7 @@ use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
 use crate::turn::{Backends, Host, Launcher, Links, Lookout, StopReason};
+use crate::vigil;
 use crate::workspace::{Journal, Saving, Workspace};
 
 /// What a dispatcher works with.
@@ -146,6 +149,8 @@ struct Inner {
     pace: Pace,
     /// How to reach the turn of a lane.
     running: Mutex<HashMap<Lane, Running>>,
+    /// Signs of life on their way, by the number they wait under.
+    pulses: Mutex<HashMap<Sequence, Pulse>>,
     /// Of events that are not known to be on disk yet.
     savings: Mutex<HashMap<Sequence, Saving>>,
     questions: Arc<Questions>,
@@ -193,6 +198,7 @@ impl Dispatcher {
             queue,
             pace,
             running: Mutex::default(),
+            pulses: Mutex::default(),
             savings: Mutex::default(),
             questions,
             radar,
@@ -204,7 +210,7 @@ impl Dispatcher {
             finished: Notify::new(),
         };
         let inner = Arc::new(inner);
-        tokio::spawn(event::deliver_unasked(Arc::downgrade(&inner), said));
+        vigil::task("unasked answers", event::deliver_unasked(Arc::downgrade(&inner), said));
         Self { inner }
     }
 

@@ -8,6 +8,7 @@ use super::questions::Person;
 use super::reply::{Notice, Offer};
 use super::{Dispatcher, Inner, lock};
 use crate::event::{Event, Lane, Origin, Sequence};
+use crate::vigil;
 use crate::workspace::{Entry, Journal, OFFER_SPAN_MS};
 
 /// An event that was running at so many deaths of the gateway may be what it dies of.
@@ -98,12 +99,13 @@ impl Dispatcher {
             );
         }
         let inner = self.inner.clone();
-        self.inner.tasks.spawn(async move {
+        let offering = async move {
             for entry in offers {
                 let why = if entry.tool { Why::Interrupted } else { Why::SetAside };
                 inner.offer(&journal, &entry, why).await;
             }
-        });
+        };
+        vigil::errand("recovery", self.inner.tasks.track_future(offering));
         for event in threads {
             self.open_thread(event, None);
         }

@@ -25,6 +25,9 @@ pub trait Outlet: Send + Sync {
         self.open(event)
     }
 
+    /// Returns once an answer could go out now, however the other side is.
+    async fn pulse(&self) {}
+
     /// Fetches a file that came with a prompt.
     ///
     /// # Errors

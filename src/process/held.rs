@@ -17,6 +17,7 @@ use super::family::Kin;
 use super::{KILL_LIMIT, family, wait_until};
 use crate::agent::{self, Exit};
 use crate::figures;
+use crate::vigil;
 
 /// How long the undertaker waits for what does not die.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -200,7 +201,7 @@ fn undertaker() -> Option<&'static Sender<Run>> {
     static UNDERTAKER: OnceLock<Option<Sender<Run>>> = OnceLock::new();
     let start = || {
         let (sender, receiver) = channel();
-        let thread = std::thread::Builder::new().name("undertaker".to_owned()).spawn(move || undertake(&receiver));
+        let thread = vigil::thread("undertaker", move || undertake(&receiver));
         thread.map(|_| sender).inspect_err(|error| tracing::error!(%error, "cannot start the undertaker thread")).ok()
     };
     UNDERTAKER.get_or_init(start).as_ref()

@@ -14,6 +14,7 @@ use crate::dispatch::{Dispatcher, Refusal};
 use crate::event::{EventKind, Lane};
 use crate::figures;
 use crate::schedule::{Due, Planned, Timetable};
+use crate::vigil;
 use crate::workspace::{CronJobs, Heartbeats, Through, Workspace};
 
 /// The longest sleep: files are looked at, and a clock that was put forward is noticed, at least this often.
@@ -65,7 +66,7 @@ impl Schedules {
     pub fn run(mut self) -> Running {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let task = tokio::spawn(async move {
+        let task = vigil::task("schedules", async move {
             while !stopped.is_cancelled() {
                 let began = Instant::now();
                 let rest = self.step(Timestamp::now()).await.saturating_sub(began.elapsed());

@@ -2,5 +2,7 @@
 //!
 //! Decides nothing about turns and people: it asks `app`, behind a trait, and the dispatcher.
 
+mod connection;
+mod crowd;
 pub mod status;
 pub mod webhooks;

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
@@ -20,8 +21,12 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::connection::{Caller, Door};
 use crate::figures::{self, FIGURES, Kind};
+use crate::vigil;
 
+/// Connections at the same time.
+const CONNECTIONS: usize = 64;
 /// How often measurements are put into their buckets; until then they are kept one by one.
 const UPKEEP: Duration = Duration::from_secs(5);
 /// Longest wait for the program's answer.
@@ -30,8 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What the pages ask of the program.
 #[async_trait]
 pub trait Vitals: Send + Sync {
-    /// Returns when the program can do something; never, where it is stuck.
-    async fn alive(&self);
+    /// Why the program should be started again, one short line each; empty: it is well. Never returns where it is stuck.
+    async fn alive(&self) -> Vec<String>;
 
     /// Why the program is not ready to answer people, one short line each; empty: it is.
     async fn unready(&self) -> Vec<String>;
@@ -82,15 +87,16 @@ impl StatusPages {
         let address = listener.local_addr().map_err(|source| StatusError::Listen { address, source })?;
         let figures = recorder()?;
         let kept = figures.clone();
-        let upkeep = tokio::spawn(async move {
+        let upkeep = vigil::task("figures", async move {
             loop {
                 tokio::time::sleep(UPKEEP).await;
                 kept.run_upkeep();
             }
         });
         let router = router(Shared { vitals, figures });
-        let serving = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
+        let serving = vigil::task("status pages", async move {
+            let service = router.into_make_service_with_connect_info::<Caller>();
+            if let Err(error) = axum::serve(Door::new(listener, CONNECTIONS), service).await {
                 tracing::error!(%error, "the status pages are gone");
             }
         });
@@ -119,14 +125,29 @@ fn recorder() -> Result<PrometheusHandle, BuildError> {
 }
 
 fn router(shared: Shared) -> Router {
-    Router::new().route("/livez", get(livez)).route("/readyz", get(readyz)).route("/metrics", get(render)).with_state(shared)
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(render))
+        .layer(from_fn(heard))
+        .with_state(shared)
 }
 
-/// 200 while the runtime answers and the dispatcher's locks are free.
+/// The headers have come. Each connection carries one request, so that whoever says nothing is soon gone.
+async fn heard(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next: Next) -> Response {
+    caller.head_is_read();
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// 200 while the runtime answers, the dispatcher's locks are free, nothing that must live is gone and heartbeats come through.
 async fn livez(State(shared): State<Shared>) -> Response {
-    match tokio::time::timeout(PATIENCE, shared.vitals.alive()).await {
-        Ok(()) => page(StatusCode::OK, &json!({"alive": true})),
-        Err(_) => page(StatusCode::SERVICE_UNAVAILABLE, &json!({"alive": false, "reasons": ["the dispatcher does not answer"]})),
+    let stuck = vec!["the dispatcher does not answer".to_owned()];
+    let reasons = tokio::time::timeout(PATIENCE, shared.vitals.alive()).await.unwrap_or(stuck);
+    match reasons.is_empty() {
+        true => page(StatusCode::OK, &json!({"alive": true})),
+        false => page(StatusCode::SERVICE_UNAVAILABLE, &json!({"alive": false, "reasons": reasons})),
     }
 }
 

@@ -10,6 +10,7 @@ mod hostile;
 mod kept;
 mod lost;
 mod order;
+mod pulse;
 mod sessions;
 mod steering;
 mod threads;

@@ -21,6 +21,23 @@ async fn ask(address: &str, page: &str) -> Option<(u16, String)> {
     Some((answer.status().as_u16(), answer.text().await.ok()?))
 }
 
+#[tokio::test]
+async fn whoever_connects_and_says_nothing_keeps_nobody_out_and_does_not_stay() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
+    let bot = serving(&installation).await;
+    let address = pages(&bot).await;
+    let mut idle = Vec::new();
+    for _ in 0..100 {
+        idle.push(tokio::net::TcpStream::connect(&address).await.unwrap());
+    }
+    assert!(ask(&address, "/livez").await.is_some());
+    for stream in &mut idle[..36] {
+        let gone = tokio::time::timeout(LIMIT, tokio::io::AsyncReadExt::read(stream, &mut [0])).await.expect("it made room");
+        assert!(!matches!(gone, Ok(1..)), "{gone:?}");
+    }
+}
+
 /// Where the pages of a program are.
 async fn pages(program: &Program) -> String {
     program.logs("status pages are open").await["address"].as_str().unwrap().to_owned()
@@ -118,6 +135,7 @@ async fn a_turn_is_counted_and_every_figure_is_documented() {
     assert_eq!(status, 200);
     let samples = samples(&text);
     let sample = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not there\n{text}"));
+    assert!(sample("aetheel_heartbeat_age_seconds") >= 0.0, "it beats");
     for (name, value) in [
         (r#"aetheel_events_total{type="message",outcome="accepted"}"#, 1.0),
         (r#"aetheel_events_total{type="message",outcome="delivered"}"#, 1.0),

@@ -6,7 +6,6 @@
 //! program. Pinned by the tests of `signature.rs` and by `tests/webhooks` and `tests/gateway/webhooks.rs`.
 
 mod answer;
-mod connection;
 mod definitions;
 mod receive;
 mod refusals;
@@ -19,18 +18,22 @@ use std::time::Duration;
 
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub use definitions::{Definitions, Secrets, faults};
 
+use super::connection::{Caller, Door};
+use super::crowd::Crowd;
 use crate::dispatch::Dispatcher;
+use crate::vigil;
 use crate::workspace::Deliveries;
-use connection::{Caller, Door};
 use receive::{Shared, Stage};
 use refusals::Refusals;
 use signature::Key;
 
+/// Connections at the same time.
+const CONNECTIONS: usize = 256;
 /// Calls looked at at the same time; each may hold as much as a body is large.
 const PLACES: usize = 64;
 /// For calls that are being answered when all is over.
@@ -72,17 +75,17 @@ impl Bound {
             desk,
             stage: watch::Sender::new(Stage::Starting),
             spare: Key::unknown(),
-            places: Semaphore::new(PLACES),
+            bodies: Crowd::new(PLACES),
             refusals: Refusals::default(),
         });
         let router = Router::new().fallback(receive::receive).with_state(Arc::clone(&shared));
         let service = router.into_make_service_with_connect_info::<Caller>();
         let (stop, stopped) = oneshot::channel::<()>();
-        let server = axum::serve(Door::new(self.listener), service).with_graceful_shutdown(async move {
+        let server = axum::serve(Door::new(self.listener, CONNECTIONS), service).with_graceful_shutdown(async move {
             // Gone without a word is gone as well.
             let _ = stopped.await;
         });
-        let server = tokio::spawn(async move {
+        let server = vigil::task("webhooks", async move {
             if let Err(error) = server.await {
                 tracing::error!(%error, "webhooks are not taken any more; start again");
             }

@@ -9,11 +9,12 @@ use axum::body::{Body, HttpBody as _};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::response::Response;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use super::super::connection::Caller;
+use super::super::crowd::{Crowd, Place};
 use super::Desk;
 use super::answer::{Refused, Told};
-use super::connection::Caller;
 use super::definitions::Armed;
 use super::refusals::Refusals;
 use super::signature::{self, Fault, Key};
@@ -27,6 +28,10 @@ use crate::workspace::{Claimed, Scheme, Webhook};
 const BODY: usize = 1 << 20;
 /// From the last header to the last byte of the body.
 const BODY_TIME: Duration = Duration::from_secs(10);
+/// Between a piece of the body and the next.
+const PIECE_TIME: Duration = Duration::from_secs(5);
+/// What proves a call only together with its body.
+const SIGNATURES: [&str; 2] = ["webhook-signature", "x-hub-signature-256"];
 /// Most of a payload that stands in a prompt, bytes; with the longest instruction it is below any `PROMPT_LIMIT_BYTES`.
 const SHOWN: usize = 64 << 10;
 /// Bodies of more bytes are hashed where it holds up nobody.
@@ -46,7 +51,7 @@ pub(super) struct Shared {
     pub(super) stage: watch::Sender<Stage>,
     /// Stands in for secrets that there are not.
     pub(super) spare: Key,
-    pub(super) places: Semaphore,
+    pub(super) bodies: Crowd,
     pub(super) refusals: Refusals,
 }
 
@@ -82,17 +87,27 @@ async fn take(shared: &Arc<Shared>, request: Request, caller: &Caller, known: &m
     if *shared.stage.borrow() != Stage::Open {
         return Err(Refused::Closed);
     }
-    let _place = shared.places.try_acquire().map_err(|_| Refused::Crowd)?;
+    let place = shared.bodies.enter(caller.address.ip()).ok_or(Refused::Crowd)?;
     let content = content(&head.headers)?;
-    let body = tokio::time::timeout(BODY_TIME, read(body)).await.map_err(|_| Refused::Slow)??;
 
     let all = shared.desk.definitions.current().await;
     let armed = Some(name).filter(|name| Webhook::is_name(name)).and_then(|name| all.get(name)).cloned();
     *known = armed.as_ref().map(|armed| armed.webhook.name.clone());
     let event = only_text(&head.headers, "x-github-event");
-    let (proven, body) = prove(shared, armed.clone(), head.headers, body).await;
-    // In this order: a name that there is not costs what any other costs.
-    let (armed, proof) = (armed.ok_or(Refused::Unknown)?, proven?);
+    // Where nothing is signed only a token can prove it, whatever the webhook's scheme: so this tells nothing of names.
+    let early = !SIGNATURES.iter().any(|name| head.headers.contains_key(*name));
+    let (armed, proof, body) = if early {
+        let (proven, _) = prove(shared, armed.clone(), head.headers, Vec::new()).await;
+        let (armed, proof) = (armed.ok_or(Refused::Unknown)?, proven?);
+        place.served();
+        (armed, proof, read_in_time(&place, body).await?)
+    } else {
+        let body = read_in_time(&place, body).await?;
+        place.served();
+        let (proven, body) = prove(shared, armed.clone(), head.headers, body).await;
+        // In this order: a name that there is not costs what any other costs.
+        (armed.ok_or(Refused::Unknown)?, proven?, body)
+    };
     armed.admit().map_err(Refused::Often)?;
 
     let webhook = &armed.webhook;
@@ -181,13 +196,23 @@ fn content(headers: &HeaderMap) -> Result<Content, Refused> {
     }
 }
 
+/// Reads a body while it comes, and while nobody takes its place.
+async fn read_in_time(place: &Place, body: Body) -> Result<Vec<u8>, Refused> {
+    tokio::select! {
+        read = tokio::time::timeout(BODY_TIME, read(body)) => read.map_err(|_| Refused::Slow)?,
+        () = place.taken().cancelled() => Err(Refused::Crowd),
+    }
+}
+
 async fn read(mut body: Body) -> Result<Vec<u8>, Refused> {
     // Announced sizes are believed at once, and no more is taken than was announced.
     if body.size_hint().lower() > BODY as u64 {
         return Err(Refused::Large);
     }
     let mut bytes = Vec::new();
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+    loop {
+        let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        let Some(frame) = tokio::time::timeout(PIECE_TIME, next).await.map_err(|_| Refused::Slow)? else { break };
         let Ok(data) = frame.map_err(|_| Refused::Broken)?.into_data() else { continue };
         if bytes.len() + data.len() > BODY {
             return Err(Refused::Large);

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::super::connection::Caller;
 use super::answer::Refused;
-use super::connection::Caller;
 
 /// Between two lines of a kind.
 const PAUSE: Duration = Duration::from_secs(10);

@@ -23,6 +23,8 @@ use self::writer::{Job, Writer};
 use super::replace::replace;
 use super::{FileError, blocking};
 use crate::event::{Event, Sequence};
+use crate::queue::ASIDE;
+use crate::vigil;
 
 /// The journal of one gateway. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -45,6 +47,9 @@ impl Saving {
     }
 }
 
+/// The largest number an event may have: there is room behind it for all that come.
+const LARGEST: Sequence = ASIDE - u32::MAX as Sequence;
+
 impl Journal {
     /// Reads the file of an earlier life, makes it short, and goes on with it.
     ///
@@ -64,6 +69,10 @@ impl Journal {
         for warning in warnings {
             tracing::warn!("`{}` {warning}", path.display());
         }
+        if pages.last() > LARGEST {
+            let fault = format!("an event has the number {}, which no gateway gave it; mend or remove that line", pages.last());
+            return Err(FileError::new("read", path, std::io::Error::new(std::io::ErrorKind::InvalidData, fault)));
+        }
         for event in pages.prune(now_ms) {
             tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier life of the gateway is given up: nobody waits for it");
             pages.apply(&Record::Mark(event.sequence, Mark::Finished(Finished::of(&event, now_ms))));
@@ -74,7 +83,7 @@ impl Journal {
         let (jobs, received) = channel();
         let failing = Arc::new(AtomicBool::new(false));
         let writer = Writer::open(path.to_owned(), Arc::clone(&pages), received, Arc::clone(&failing)).map_err(failed)?;
-        std::thread::Builder::new().name("journal".to_owned()).spawn(move || writer.run()).map_err(failed)?;
+        vigil::thread("journal", move || writer.run()).map_err(failed)?;
         Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
     }
 

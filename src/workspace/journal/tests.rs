@@ -5,7 +5,7 @@ use super::{Journal, Pages};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 fn event(sequence: u64, prompt: &str) -> crate::event::Event {
-    let origin = Origin::Message { channel: 5, message: 100 + sequence };
+    let origin = Origin::Message { channel: 5, message: sequence.wrapping_add(100) };
     let mut event = NewEvent::new(EventKind::Message, Lane::Channel(5), origin, prompt);
     event.key = Some(format!("discord:{sequence}`%\u{85}"));
     event.accepted(sequence, 1_700_000_000_000)
@@ -116,6 +116,15 @@ async fn numbers_and_keys_go_on_after_a_restart() {
     let third = Journal::begin(&path, now + 25 * 3_600_000).unwrap();
     assert_eq!(third.last(), 3);
     assert!(!third.knows(event(3, "").key.as_ref().unwrap()));
+}
+
+#[tokio::test]
+async fn a_number_behind_which_none_can_come_is_a_fault_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("queue.md"), Record::Accepted(Box::new(event(u64::MAX, "hello")), None).write()).unwrap();
+    let refused = Journal::open(folder.path().to_owned()).await.err().expect("it is refused");
+    let told = crate::plain::with_causes(&refused);
+    assert!(told.contains("queue.md") && told.contains("18446744073709551615") && told.contains("remove that line"), "{told}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Connections: how many there are, and how long and how large what comes before a body may be.
 //!
 //! What a request's handler cannot see is bounded here: somebody who connects and says nothing, or sends headers for
-//! ever. Each connection carries one request.
+//! ever. Nobody who does keeps others out: see [`super::crowd`]. Each connection carries one request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
-/// Connections at the same time; further ones wait in the system's queue.
-const MOST: usize = 256;
+use super::crowd::{Crowd, Place};
+
 /// From the connection to the last byte of the headers.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Of method, address and headers, bytes.
@@ -28,12 +28,13 @@ const HEAD_SIZE: usize = 32 << 10;
 /// A listener that lets in only so many.
 pub(super) struct Door {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    crowd: Crowd,
 }
 
 impl Door {
-    pub(super) fn new(listener: TcpListener) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(MOST)) }
+    /// One that so many connections go through at the same time.
+    pub(super) fn new(listener: TcpListener, most: usize) -> Self {
+        Self { listener, crowd: Crowd::new(most) }
     }
 }
 
@@ -42,13 +43,14 @@ impl Listener for Door {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Visit, SocketAddr) {
-        let place = Arc::clone(&self.places).acquire_owned().await.expect("it is never closed");
         // The trait's, which goes on after errors.
         let (stream, address) = Listener::accept(&mut self.listener).await;
         // Only costs time where it cannot be set.
         let _ = stream.set_nodelay(true);
-        let head = Head::default();
-        (Visit { stream, head, seen: 0, late: Box::pin(tokio::time::sleep(HEAD_TIME)), _place: place }, address)
+        let place = self.crowd.enter_in_time(address.ip()).await;
+        let taken = Box::pin(place.taken().clone().cancelled_owned());
+        let head = Head { read: Arc::default(), place: Arc::new(place) };
+        (Visit { stream, head, seen: 0, late: Box::pin(tokio::time::sleep(HEAD_TIME)), taken }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -56,9 +58,12 @@ impl Listener for Door {
     }
 }
 
-/// Whether all headers of a connection's request have come.
-#[derive(Clone, Debug, Default)]
-struct Head(Arc<AtomicBool>);
+/// Whether all headers of a connection's request have come; until then its place is for whoever comes.
+#[derive(Clone, Debug)]
+struct Head {
+    read: Arc<AtomicBool>,
+    place: Arc<Place>,
+}
 
 /// Who called, for the handler.
 #[derive(Clone, Debug)]
@@ -70,7 +75,8 @@ pub(super) struct Caller {
 impl Caller {
     /// Says that the headers have come: from now on the handler bounds what is read.
     pub(super) fn head_is_read(&self) {
-        self.head.0.store(true, Ordering::Release);
+        self.head.read.store(true, Ordering::Release);
+        self.head.place.served();
     }
 }
 
@@ -87,17 +93,20 @@ pub(super) struct Visit {
     /// Bytes so far.
     seen: usize,
     late: Pin<Box<Sleep>>,
-    _place: OwnedSemaphorePermit,
+    taken: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl AsyncRead for Visit {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !self.head.0.load(Ordering::Acquire) {
+        if !self.head.read.load(Ordering::Acquire) {
             if self.seen >= HEAD_SIZE {
                 return Poll::Ready(Err(io::Error::other("the headers are too large")));
             }
             if self.late.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            if self.taken.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(io::Error::other("others came, and it said nothing")));
             }
         }
         let before = buffer.filled().len();

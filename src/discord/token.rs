@@ -1,0 +1,36 @@
+//! What can be seen of a bot token before Discord is asked.
+
+use super::StartError;
+
+/// A bot token has three parts; anything else is worth saying before Discord is asked.
+pub(super) fn check_shape(token: &str) -> Result<(), StartError> {
+    if token.trim().is_empty() {
+        return Err(StartError::NoToken);
+    }
+    if token.starts_with("Bot ") {
+        return Err(StartError::BadToken("leave the word `Bot` out"));
+    }
+    if token.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
+        return Err(StartError::BadToken("it holds blanks or strange characters"));
+    }
+    let parts: Vec<&str> = token.split('.').collect();
+    if parts.len() != 3 || parts.iter().any(|part| part.is_empty()) {
+        return Err(StartError::BadToken("it must be three parts with dots between them; a client secret or public key is something else"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_a_token_is_said_before_discord_is_asked() {
+        assert_eq!(check_shape("MTIz.Gabc.x-_y"), Ok(()));
+        assert_eq!(check_shape(" "), Err(StartError::NoToken));
+        for bad in ["abc", "Bot a.b.c", "a.b.c d", "a..c", "a.b.c.d"] {
+            let error = check_shape(bad).expect_err(bad);
+            assert!(error.to_string().contains("DISCORD_BOT_TOKEN") && error.to_string().contains("hint:"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Who is let in where only so many fit, so that nobody keeps others out by waiting.
+//!
+//! Whoever comes is let in. Where it is full, somebody who is still being waited for goes: of the address with the most
+//! places, whoever came first. So many idle callers of one address cost those of another nothing, and behind a proxy, where
+//! all have one address, a call that is being made takes the place of one that is not. Pure but for the lock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// A room with so many places. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Crowd {
+    most: usize,
+    inside: Arc<Mutex<Inside>>,
+    left: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    last: u64,
+    /// In the order they came.
+    guests: BTreeMap<u64, Guest>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    address: IpAddr,
+    leave: CancellationToken,
+    /// It is being served: nobody takes its place.
+    served: bool,
+}
+
+/// A place; free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    crowd: Crowd,
+    number: u64,
+    leave: CancellationToken,
+}
+
+impl Crowd {
+    /// An empty one.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, inside: Arc::default(), left: Arc::default() }
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets somebody in; none: everybody inside is being served.
+    pub(super) fn enter(&self, address: IpAddr) -> Option<Place> {
+        let mut inside = self.inside();
+        if inside.guests.len() >= self.most {
+            let number = inside.first_to_go()?;
+            inside.guests.remove(&number)?.leave.cancel();
+        }
+        inside.last += 1;
+        let (number, leave) = (inside.last, CancellationToken::new());
+        inside.guests.insert(number, Guest { address: whose(address), leave: leave.clone(), served: false });
+        Some(Place { crowd: self.clone(), number, leave })
+    }
+
+    /// Lets somebody in, once somebody of those who are being served has left where all of them are.
+    pub(super) async fn enter_in_time(&self, address: IpAddr) -> Place {
+        loop {
+            let left = self.left.notified();
+            if let Some(place) = self.enter(address) {
+                return place;
+            }
+            left.await;
+        }
+    }
+}
+
+impl Inside {
+    fn first_to_go(&self) -> Option<u64> {
+        let waiting = || self.guests.iter().filter(|(_, guest)| !guest.served);
+        let mut places = HashMap::<IpAddr, usize>::new();
+        self.guests.values().for_each(|guest| *places.entry(guest.address).or_default() += 1);
+        let most = waiting().map(|(_, guest)| places[&guest.address]).max()?;
+        waiting().find(|(_, guest)| places[&guest.address] == most).map(|(number, _)| *number)
+    }
+}
+
+impl Place {
+    /// From now on nobody takes it. Does nothing where somebody has.
+    pub(super) fn served(&self) {
+        if let Some(guest) = self.crowd.inside().guests.get_mut(&self.number) {
+            guest.served = true;
+        }
+    }
+
+    /// Becomes cancelled when somebody else takes it.
+    pub(super) fn taken(&self) -> &CancellationToken {
+        &self.leave
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.crowd.inside().guests.remove(&self.number);
+        self.crowd.left.notify_waiters();
+    }
+}
+
+/// What counts as one address: of IPv6 the network that one customer has.
+fn whose(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(long) => IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX))),
+        short @ IpAddr::V4(_) => short,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn who_waits_longest_of_whoever_has_most_goes_and_nobody_else_does() {
+        let crowd = Crowd::new(4);
+        let one = crowd.enter(ip("192.0.2.1")).unwrap();
+        let many: Vec<Place> = (0..3).map(|_| crowd.enter(ip("198.51.100.7")).unwrap()).collect();
+        let new = crowd.enter(ip("203.0.113.5")).unwrap();
+        let taken = |places: &[&Place]| places.iter().map(|place| place.taken().is_cancelled()).collect::<Vec<_>>();
+        assert_eq!(taken(&[&one, &many[0], &many[1], &many[2], &new]), [false, true, false, false, false]);
+        many[1].served();
+        let newer = crowd.enter(ip("203.0.113.6")).unwrap();
+        assert_eq!(taken(&[&one, &many[1], &many[2], &new, &newer]), [false, false, true, false, false]);
+    }
+
+    #[test]
+    fn where_all_have_one_address_a_newcomer_takes_the_oldest_place_unless_all_are_served() {
+        let crowd = Crowd::new(2);
+        let address = ip("127.0.0.1");
+        let (first, second) = (crowd.enter(address).unwrap(), crowd.enter(address).unwrap());
+        let third = crowd.enter(address).unwrap();
+        assert!(first.taken().is_cancelled() && !second.taken().is_cancelled());
+        [&second, &third].iter().for_each(|place| place.served());
+        assert!(crowd.enter(address).is_none());
+        drop(second);
+        assert!(crowd.enter(address).is_some());
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address_and_a_mapped_one_is_what_it_maps() {
+        assert_eq!(whose(ip("2001:db8:1:2:3:4:5:6")), whose(ip("2001:db8:1:2::1")));
+        assert_ne!(whose(ip("2001:db8:1:2::1")), whose(ip("2001:db8:1:3::1")));
+        assert_eq!(whose(ip("::ffff:192.0.2.1")), ip("192.0.2.1"));
+    }
+}
