@@ -16,7 +16,7 @@ use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::Recorder;
+use aetheel::turn::recording::{Recorder, Room};
 use aetheel::turn::{Agents, Host};
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -188,7 +188,7 @@ impl Gateway {
             outlet: Arc::new(Counter(failed.clone())),
             workspace: Workspace::open(&config).await.unwrap(),
             journal: None,
-            recorder: Recorder::new(folder("recordings"), Redactor::default()),
+            recorder: Recorder::new(folder("recordings"), Room::ENDLESS, Redactor::default()),
             redactor: Redactor::default(),
             rollback: false,
         });
