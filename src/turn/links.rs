@@ -160,7 +160,7 @@ impl Links {
         if fits && link.generation() == *backend.generation() {
             return;
         }
-        if fits && key.1.is_none() {
+        if fits {
             let (told, renewed) = oneshot::channel();
             link.ask(Request::Renew(Arc::clone(backend), told));
             // Another lane may have been quicker.

@@ -250,13 +250,23 @@ async fn an_idle_agent_leaves_and_only_so_many_are_kept() {
 }
 
 #[tokio::test]
-async fn a_new_generation_resumes_a_conversation_with_an_agent_of_its_own() {
+async fn the_agent_of_a_conversation_moves_to_a_new_generation_or_another_resumes_it() {
     let bench = Bench::new("session", |_| {}, echoing);
     let first = bench.turn(7, None, "one").await;
     bench.backends.replace(LastingBackend::new("session", 2));
-    let second = bench.turn(7, Some(native(&first)), "two").await;
-    assert_eq!(second.text, "two (by 2)");
-    assert_eq!((bench.launches(), bench.opened().pop().unwrap(), bench.links.count()), (2, "n-1 1".to_owned(), 1));
+    let moved = bench.turn(7, Some(native(&first)), "two").await;
+    assert_eq!((moved.text.as_str(), bench.launches(), bench.opened().len()), ("two (by 2)", 1, 1));
+    // This one takes over nothing.
+    let mut third = LastingBackend::new("session", 3);
+    third.loads = false;
+    bench.backends.replace(third);
+    let resumed = bench.turn(7, Some(native(&first)), "three").await;
+    assert_eq!((resumed.text.as_str(), bench.launches()), ("three (by 3)", 2));
+    assert_eq!((bench.opened().pop().unwrap(), bench.links.count()), ("n-1 1".to_owned(), 1));
+    // Another conversation is none to go on with, whatever the new generation could take over.
+    bench.backends.replace(LastingBackend::new("session", 4));
+    let other = bench.turn(7, Some("n-older"), "four").await;
+    assert_eq!((other.text.as_str(), bench.launches(), bench.opened().pop().unwrap()), ("four (by 4)", 3, "n-older 1".to_owned()));
 }
 
 #[tokio::test]
