@@ -40,11 +40,43 @@ fn places(test: &str) -> (Vec<PathBuf>, &str) {
     (places, function)
 }
 
-/// Whether a file has a test of this name: a function with the attribute just above it.
-fn has_test(text: &str, function: &str) -> bool {
+/// What a test proves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    /// It runs with every `make test`.
+    Always,
+    /// It is ignored, and runs only where somebody asks for it.
+    OnDemand,
+}
+
+/// A file's test of this name: a function with the attribute just above it.
+fn proof(text: &str, function: &str) -> Option<Proof> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let at = lines.iter().position(|line| line.contains(&format!("fn {function}(")));
-    at.is_some_and(|at| lines[at.saturating_sub(4)..at].iter().any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test")))
+    let at = lines.iter().position(|line| line.contains(&format!("fn {function}(")))?;
+    let above = &lines[at.saturating_sub(4)..at];
+    let begins = |with: &str| above.iter().rposition(|line| line.starts_with(with));
+    let test = begins("#[test]").or_else(|| begins("#[tokio::test"))?;
+    let ignored = above[test..].iter().any(|line| line.starts_with("#[ignore"));
+    Some(if ignored { Proof::OnDemand } else { Proof::Always })
+}
+
+/// The text of a function, from its name to the brace that closes it.
+fn body<'a>(text: &'a str, function: &str) -> Option<&'a str> {
+    let from = &text[text.find(&format!("fn {function}("))?..];
+    Some(&from[..from.find("\n}\n").unwrap_or(from.len())])
+}
+
+/// Whether a text says that a criterion is looked at: `12.3`, and not `12.34`.
+fn looks_at(text: &str, criterion: &str) -> bool {
+    let number = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_digit() || letter == '.');
+    text.match_indices(criterion).any(|(at, _)| {
+        let behind = &text[at + criterion.len()..];
+        !number(text[..at].chars().next_back()) && !behind.starts_with(|letter: char| letter.is_ascii_digit())
+    })
+}
+
+fn read(place: &Path) -> Option<String> {
+    fs::read_to_string(root().join(place)).ok()
 }
 
 #[test]
@@ -55,12 +87,16 @@ fn every_test_that_is_named_exists_and_every_row_names_one() {
         if tests(&row).is_empty() && shown != "–" {
             faults.push(format!("no test is named: {row:?}"));
         }
+        let mut proofs = Vec::new();
         for test in tests(&row) {
             let (places, function) = places(test);
-            let found = places.iter().filter_map(|place| fs::read_to_string(root().join(place)).ok()).any(|text| has_test(&text, function));
-            if !found {
-                faults.push(format!("there is no test `{test}`"));
+            match places.iter().filter_map(|place| read(place)).find_map(|text| proof(&text, function)) {
+                Some(proof) => proofs.push(proof),
+                None => faults.push(format!("there is no test `{test}`")),
             }
+        }
+        if proofs.iter().all(|proof| *proof == Proof::OnDemand) && !proofs.is_empty() {
+            faults.push(format!("rests only on tests that nobody runs unless asked to: {row:?}"));
         }
     }
     assert!(faults.is_empty(), "docs/requirements.md:\n{}", faults.join("\n"));
@@ -86,19 +122,37 @@ fn every_numbered_requirement_is_there_with_each_of_its_criteria_and_a_test_name
         let Some((number, _)) = row[0].split_once('.') else { continue };
         let Ok(number) = number.parse::<usize>() else { continue };
         let named = format!("::requirement_{number:02}_");
-        if !tests(row).iter().any(|test| test.starts_with("requirements::") && test.contains(&named)) {
+        let named: Vec<&str> = tests(row).into_iter().filter(|test| test.starts_with("requirements::") && test.contains(&named)).collect();
+        if named.is_empty() {
             faults.push(format!("{} names no test that is named after it", row[0]));
+        }
+        let looked_at = named.iter().any(|test| {
+            let (places, function) = places(test);
+            places.iter().filter_map(|place| read(place)).any(|text| body(&text, function).is_some_and(|body| looks_at(body, &row[0])))
+        });
+        if !named.is_empty() && !looked_at {
+            faults.push(format!("{}: {named:?} says nowhere that it looks at it", row[0]));
         }
     }
     assert!(faults.is_empty(), "docs/requirements.md:\n{}", faults.join("\n"));
 }
 
 #[test]
-fn a_test_is_known_by_its_attribute() {
-    let text = "#[test]\nfn one() {}\n\n#[tokio::test(flavor = \"multi_thread\")]\nasync fn two() {}\nfn three() {}\n";
-    assert!(has_test(text, "one") && has_test(text, "two"));
-    assert!(!has_test(text, "thre") && !has_test("fn one() {}", "one"));
+fn a_test_is_known_by_its_attribute_and_one_that_is_ignored_by_another() {
+    let text = "#[test]\nfn one() {}\n\n#[tokio::test(flavor = \"multi_thread\")]\nasync fn two() {}\nfn three() {}\n\
+                #[test]\n#[ignore = \"slow\"]\nfn four() {}\n#[test]\nfn five() {}\n";
+    let known = ["one", "two", "four", "five"].map(|name| proof(text, name));
+    assert_eq!(known, [Some(Proof::Always), Some(Proof::Always), Some(Proof::OnDemand), Some(Proof::Always)]);
+    assert_eq!((proof(text, "thre"), proof("fn one() {}", "one")), (None, None));
     let (places, function) = places("queue::tests::name");
     assert!(places.contains(&PathBuf::from("src/queue/tests.rs")) && places.contains(&PathBuf::from("src/queue.rs")));
     assert_eq!(function, "name");
+}
+
+#[test]
+fn a_criterion_is_looked_at_where_its_very_number_stands() {
+    let text = "fn one() {\n    assert!(true, \"12.3, 2.12: so\");\n}\nfn two() {\n    // 12.4\n}\n";
+    let one = body(text, "one").unwrap();
+    assert!(looks_at(one, "12.3") && looks_at(one, "2.12") && looks_at(body(text, "two").unwrap(), "12.4"));
+    assert!(!looks_at(one, "12.4") && !looks_at(one, "2.3") && !looks_at(one, "2.1"), "{one}");
 }

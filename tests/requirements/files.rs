@@ -1,6 +1,7 @@
 //! The operator's files: who the agent is, what it knows of people, what it remembers, and what is kept over a restart.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -71,10 +72,22 @@ async fn requirement_12_every_event_runs_with_the_files_as_they_are() {
         assert!(later.contains(&format!("This is {file} later.")) && !later.contains("at first"), "12.1: {file} in {later}");
     }
     local.mention(OTHER, ANN, "the payload of a message");
-    local.wait_for_message(OTHER, |text| text == repeated("the payload of a message", 1)).await;
+    local.wait_for_message(OTHER, |text| text == repeated("the payload of a message", 1)).await; // 12.3
     // 12.5: what waited behind something was begun when that had ended; `system_prompt` waits for just that.
     let ended = bot.log().iter().filter(|line| line["message"] == "turn ended").count();
     assert!(ended >= 4, "12.5: {ended} turns have ended");
+    drop(bot);
+
+    // 12.4: what is due by itself has its instruction for a prompt.
+    let local = discord().await;
+    let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    write(&installation, "heartbeat.md", "## Inbox\n- interval: 60\n- instruction: The instruction of a heartbeat.\n");
+    write(&installation, "agents.md", "## Cron Jobs\n\n### Tick\n- cron: `* * * * * *`\n- instruction: The instruction of a job.\n");
+    let _bot = serving(&installation).await;
+    local.wait_for_message(OTHER, |text| text == repeated("The instruction of a job.", 1)).await;
+    // At the next full minute.
+    let told = |local: &LocalDiscord| local.texts(OTHER).contains(&repeated("The instruction of a heartbeat.", 1)).then_some(());
+    local.wait_within(Duration::from_secs(90), "12.4: the answer to the heartbeat", told).await;
 }
 
 #[tokio::test]
