@@ -22,10 +22,7 @@ GRACE_MS = 3000
 
 
 class Backend(exports.Backend):
-    """What the contract asks for."""
-
-    def __init__(self) -> None:
-        self.link = Link()
+    """What the contract asks for. Each of its functions gets an object of its own, so none keeps anything: see LINK."""
 
     def describe(self) -> str:
         return DESCRIPTOR
@@ -34,12 +31,12 @@ class Backend(exports.Backend):
         out: list[t.Action] = []
         for timed in inputs:
             try:
-                self.link.take(timed.input, out)
+                LINK.take(timed.input, out)
             except Exception as error:
                 traceback.print_exc()
                 sys.stderr.flush()
                 place = traceback.extract_tb(error.__traceback__)[-1]
-                raise Err(f"{type(error).__name__}: {error} in {place.name} (line {place.lineno}), {self.link.at()}") from None
+                raise Err(f"{type(error).__name__}: {error} in {place.name} (line {place.lineno}), {LINK.at()}") from None
         return out
 
     def save(self) -> str | None:
@@ -155,3 +152,7 @@ def summary(tail: str) -> str:
     """What the end of stderr says: its last 5 lines with something in them, at most 1 KiB."""
     said = [line.strip() for line in tail.split("\n") if line.strip()]
     return "\n".join(said[-5:]).encode()[-1024:].decode(errors="ignore")
+
+
+# The one link of this instance. It is the module's, because the functions of `Backend` share no object.
+LINK = Link()

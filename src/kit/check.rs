@@ -36,13 +36,16 @@ pub struct Area {
     pub trials: usize,
     /// What there were trials of.
     pub of: &'static str,
+    /// Why there was nothing to try, where that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// What was found.
     pub findings: Vec<Finding>,
 }
 
 impl Area {
     fn new(name: &'static str, of: &'static str) -> Self {
-        Self { name, trials: 0, of, findings: Vec::new() }
+        Self { name, trials: 0, of, why: None, findings: Vec::new() }
     }
 
     /// A guest that is cut off takes its second every time.
@@ -176,8 +179,10 @@ async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
 async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
     let mut area = Area::new("moving", "times a guest handed its state to another");
     if backend.descriptor().sharing == Sharing::Turn {
+        area.why = Some("its agent runs once a turn, so there is never anything to hand over".to_owned());
         return Ok(area);
     }
+    let (mut places, mut kept_still) = (0, 0);
     let mut guest = backend.open().await?;
     if let Err(failure @ (GuestFailure::Trapped(_) | GuestFailure::CutOff(_))) = guest.load("{\"kit\":[", "0.0.0-kit").await {
         let rule = Rule::Moving;
@@ -189,6 +194,7 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
     for case in cases.iter().filter(|case| case.tape.entries.iter().all(|entry| !matches!(entry.what, What::Moved { .. }))) {
         let still = replay(backend, &case.tape.entries, Batches::Single).await?;
         for before in idle(case, &still) {
+            places += 1;
             match replay_moving(backend, &case.tape.entries, before).await {
                 Ok(Some(moved)) => {
                     area.trials += 1;
@@ -198,7 +204,7 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
                     }
                     compare(&mut area, Rule::Moving, "moved to a fresh guest", case, &still, &moved);
                 }
-                Ok(None) => {}
+                Ok(None) => kept_still += 1,
                 Err(failure) => {
                     area.trials += 1;
                     let expected = "its own state taken over".to_owned();
@@ -206,6 +212,18 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
                 }
             }
         }
+    }
+    if area.trials == 0 {
+        area.why = Some(match (cases.is_empty(), places) {
+            (true, _) => "there is no recording".to_owned(),
+            (false, 0) => "no recording goes on after the end of a turn".to_owned(),
+            (false, _) => {
+                format!(
+                    "at each of {kept_still} places where it was idle `save` returned none: every reload restarts its agent \
+                     (hint: where `save` should return something, is the state where it sees it?)"
+                )
+            }
+        });
     }
     Ok(area)
 }

@@ -19,6 +19,7 @@ enum Fault {
     Forgets,
     GivesUp,
     TalksAfterwards,
+    SavesNothing,
     /// None of its own: the machine is busy when the first guest of all is told of `null`.
     SlowOnce,
 }
@@ -162,7 +163,7 @@ impl Guest for Talker {
     }
 
     async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
-        Ok(Some(format!("{} {} {}", self.proc.unwrap_or(0), self.procs, self.lines)))
+        Ok((self.fault != Fault::SavesNothing).then(|| format!("{} {} {}", self.proc.unwrap_or(0), self.procs, self.lines)))
     }
 
     async fn load(&mut self, state: &str, _: &str) -> Result<(), GuestFailure> {
@@ -224,6 +225,23 @@ fn each_fault_is_found_by_its_rule_and_its_line() {
             assert!(found.iter().any(|it| it.recording.as_deref() == Some("two.jsonl") && it.line == Some(line)), "{fault:?}: {found:#?}");
         }
     }
+}
+
+#[test]
+fn where_nothing_can_be_moved_it_is_said_why() {
+    let why = |fault: Fault, cases: &[Case]| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let areas = runtime.block_on(check(&agent(fault), cases)).unwrap();
+        let moving = areas.into_iter().find(|area| area.name == "moving").unwrap();
+        (moving.trials, moving.why.unwrap_or_default())
+    };
+    assert_eq!(why(Fault::None, &[]), (0, "there is no recording".to_owned()));
+    let mut cut = case();
+    cut.tape.entries.truncate(3);
+    assert_eq!(why(Fault::None, &[cut]), (0, "no recording goes on after the end of a turn".to_owned()));
+    let (trials, said) = why(Fault::SavesNothing, &[case()]);
+    assert!(trials == 0 && said.contains("`save` returned none: every reload restarts its agent"), "{said}");
+    assert_eq!(why(Fault::None, &[case()]).1, "");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 """{{name}} as a backend: one process for all turns of a conversation, which takes prompts as JSON lines and prints JSON lines.
 
-The host calls `Backend`; one instance is one conversation. There are no files, no clock and no network here, and what is imported
-is imported while the component is built.
+The host calls `Backend`; one component instance is one conversation. There are no files, no clock and no network here, and what is
+imported is imported while the component is built.
 """
 
 import json
@@ -18,11 +18,7 @@ DESCRIPTOR = (Path(__file__).parent / "descriptor.json").read_text()
 
 
 class Backend(exports.Backend):
-    def __init__(self) -> None:
-        self.proc = 0  # of the process that runs; each gets a new number
-        self.runs = False
-        self.turn: t.TurnRef | None = None
-        self.interrupted = False
+    """What the contract asks for. An object is made for every one of these functions, so none keeps anything: see CONVERSATION."""
 
     def describe(self) -> str:
         return DESCRIPTOR
@@ -31,17 +27,35 @@ class Backend(exports.Backend):
         out: list[t.Action] = []
         try:
             for timed in inputs:
-                self.take(timed.input, out)
+                CONVERSATION.take(timed.input, out)
         except Exception as error:
             traceback.print_exc()  # to the gateway's log
             raise Err(f"{type(error).__name__}: {error}") from None
         return out
 
     def save(self) -> str | None:
-        return None  # an idle conversation is closed and resumed on the new generation
+        return CONVERSATION.save()
 
     def load(self, state: str, saved_by: str) -> None:
-        raise Err("nothing was saved")
+        try:
+            CONVERSATION.load(json.loads(state))
+        except (ValueError, KeyError, TypeError) as error:
+            raise Err(f"saved by version {saved_by}: {type(error).__name__}: {error}") from None
+
+
+class Conversation:
+    def __init__(self) -> None:
+        self.proc = 0  # of the process that runs; each gets a new number
+        self.runs = False
+        self.turn: t.TurnRef | None = None
+        self.interrupted = False
+
+    def save(self) -> str | None:
+        """What the next generation needs to go on with the process; none in the middle of a turn, and where there is none."""
+        return json.dumps({"proc": self.proc}) if self.runs and self.turn is None else None
+
+    def load(self, state: dict) -> None:
+        self.proc, self.runs = int(state["proc"]), True
 
     def take(self, given: t.Input, out: list[t.Action]) -> None:
         match given:
@@ -127,3 +141,7 @@ class Backend(exports.Backend):
         if self.interrupted:
             outcome = t.Outcome_Interrupted()
         out.append(t.Action_TurnDone(t.TurnDone(turn.session, turn.turn, outcome, None, used)))
+
+
+# The one conversation of this instance. It is the module's, because the functions of `Backend` share no object.
+CONVERSATION = Conversation()

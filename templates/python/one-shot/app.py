@@ -1,6 +1,6 @@
 """{{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
 
-The host calls `Backend`; one instance is one turn. There are no files, no clock and no network here, and what is imported
+The host calls `Backend`; one component instance is one turn. There are no files, no clock and no network here, and what is imported
 is imported while the component is built.
 """
 
@@ -20,11 +20,7 @@ LINGER = 1
 
 
 class Backend(exports.Backend):
-    def __init__(self) -> None:
-        self.turn: t.TurnRef | None = None
-        self.served: int | None = None
-        self.interrupted = False
-        self.result: tuple[t.Outcome, t.Usage | None] | None = None
+    """What the contract asks for. An object is made for every one of these functions, so none keeps anything: see LINK."""
 
     def describe(self) -> str:
         return DESCRIPTOR
@@ -33,7 +29,7 @@ class Backend(exports.Backend):
         out: list[t.Action] = []
         try:
             for timed in inputs:
-                self.take(timed.input, out)
+                LINK.take(timed.input, out)
         except Exception as error:
             traceback.print_exc()  # to the gateway's log
             raise Err(f"{type(error).__name__}: {error}") from None
@@ -44,6 +40,14 @@ class Backend(exports.Backend):
 
     def load(self, state: str, saved_by: str) -> None:
         raise Err("a link of one turn does not move")
+
+
+class Link:
+    def __init__(self) -> None:
+        self.turn: t.TurnRef | None = None
+        self.served: int | None = None
+        self.interrupted = False
+        self.result: tuple[t.Outcome, t.Usage | None] | None = None
 
     def take(self, given: t.Input, out: list[t.Action]) -> None:
         match given:
@@ -126,3 +130,7 @@ class Backend(exports.Backend):
         if self.interrupted and not isinstance(outcome, t.Outcome_Completed):
             outcome = t.Outcome_Interrupted()
         out.append(t.Action_TurnDone(t.TurnDone(turn.session, turn.turn, outcome, None, used)))
+
+
+# The one turn of this instance. It is the module's, because the functions of `Backend` share no object.
+LINK = Link()
