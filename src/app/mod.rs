@@ -209,10 +209,12 @@ async fn talk(settings: Settings) -> u8 {
     }
     let live = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let console = std::sync::Arc::new(Console::new(live, console::stdout()));
-    let grace = ground.config.shutdown_grace;
+    let (grace, roster) = (ground.config.shutdown_grace, ground.roster());
     let (dispatcher, rest) = ground.dispatcher(console.clone());
+    let salvage = tokio::spawn(salvage::watch(dispatcher.clone(), roster));
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "console ready");
     let left = console::run(&dispatcher, &console).await;
+    salvage.abort();
     let (grace, code) = match left {
         // At a terminal the person has seen it; a script must be told.
         Ok(Leave::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),

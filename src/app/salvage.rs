@@ -17,6 +17,20 @@ const LOOK: Duration = Duration::from_secs(1);
 /// may have changed.
 const EVERYTHING: u32 = 30;
 
+/// Reads a console's lost turns again: now, and as newer backends come. Never returns; to be aborted.
+pub async fn watch(dispatcher: Dispatcher, roster: Arc<Roster>) {
+    let mut news = roster.news();
+    dispatcher.reread(None).await;
+    loop {
+        match news.recv().await {
+            Ok(LoadReport::Loaded { name, .. }) => dispatcher.reread(Some(&roster.served_by(&name))).await,
+            Ok(_) => {}
+            Err(RecvError::Lagged(_)) => dispatcher.reread(None).await,
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
 /// Reads lost turns again as newer backends come, and delivers what another program asks for. Never returns; to be aborted.
 pub async fn follow(dispatcher: Dispatcher, roster: Arc<Roster>, lost: LostTurns) {
     let mut news = roster.news();

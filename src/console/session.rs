@@ -50,6 +50,9 @@ Anything else is a prompt; begin it with a blank if it should start with `/`.";
 /// For what an agent tells of its sessions.
 const TELL: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Between two attempts to stop what is about to begin.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Runs a session until the input ends and every prompt is answered. Does not shut the dispatcher down.
 ///
 /// # Errors
@@ -68,21 +71,32 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
         session.shared.prompt();
     }
     let (mut open, mut leaving) = (true, false);
-    while open || session.waiting() {
-        if !open {
+    // Scripted: the line that waits until the one before is answered.
+    let mut held: Option<String> = None;
+    while open || held.is_some() || session.waiting() {
+        // Scripted, a line is dealt with only when the one before is answered, so that a long script fills no queue, or when
+        // the agent asks. What stops the answer is not for later.
+        let free = session.shared.live || !session.waiting() || session.is_asked();
+        if let Some(line) = held.take_if(|line| free || (is_stop(line) && dispatcher.stop(&Lane::Console))) {
+            if free && !session.take(&line).await {
+                open = false;
+            }
+            continue;
+        }
+        if !open && held.is_none() {
             session.dismiss();
         }
-        // Scripted, a line is read only when the one before is answered, so that a long script fills no queue, or when
-        // the agent asks.
-        let reading = open && (session.shared.live || !session.waiting() || session.is_asked());
         tokio::select! {
-            line = lines.recv(), if reading => {
+            line = lines.recv(), if open && held.is_none() => {
                 leaving = false;
-                open = match line {
-                    Some(line) => session.take(&line).await,
-                    None => false,
-                };
+                match line {
+                    Some(line) if session.shared.live => open = session.take(&line).await,
+                    Some(line) => held = Some(line),
+                    None => open = false,
+                }
             }
+            // Between queue and turn there is a moment in which nothing can be stopped yet.
+            () = tokio::time::sleep(AGAIN), if held.as_deref().is_some_and(is_stop) => {}
             _ = answers.changed() => if open && !session.waiting() {
                 session.shared.prompt();
             },
@@ -95,7 +109,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                     if !open || !dispatcher.stop(&Lane::Console) {
                         break;
                     }
-                    open = false;
+                    (open, held) = (false, None);
                     continue;
                 }
                 if dispatcher.stop(&Lane::Console) {
@@ -271,6 +285,10 @@ impl Session<'_> {
         self.submitted += 1;
         Ok(())
     }
+}
+
+fn is_stop(line: &str) -> bool {
+    line.starts_with('/') && line.split_whitespace().next() == Some("/stop")
 }
 
 /// Rows as lines.

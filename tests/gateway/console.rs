@@ -9,10 +9,11 @@ const CONSOLE: &[&str] = &["console", "--backend", "demo"];
 
 #[tokio::test]
 async fn prompts_are_answered_line_by_line_and_nothing_else_is_printed() {
-    let script = "hello\n\n/backend\nhistory\n/reset\nhistory\n/stop\n /stop\nlong 51";
+    let script = "/stop\nhello\n\n/backend\nhistory\n/reset\nhistory\n /stop\nlong 51";
     // The backend of the command line wins over the configured one.
     let ended = Installation::new().with("AGENT_BACKEND", "claude").run(CONSOLE, script).await;
     let expected = "\
+nothing is running
 You said: hello
 
 This is message 1 of our conversation.
@@ -22,7 +23,6 @@ You said before:
 - hello
 the conversation is forgotten
 This is the beginning of our conversation.
-nothing is running
 You said: /stop
 
 This is message 2 of our conversation.
@@ -46,6 +46,17 @@ async fn a_prompt_that_fails_and_a_command_that_is_none_make_the_exit_code_one()
         assert_eq!(ended.code, 1, "{}", ended.stdout);
         assert!(ended.stdout.starts_with("✗ "), "{}", ended.stdout);
     }
+}
+
+#[tokio::test]
+async fn a_script_stops_the_answer_that_is_being_given_and_goes_on() {
+    let installation = Installation::new().with("STOP_GRACE_MS", "200");
+    let ended = installation.run(CONSOLE, "hang\n/stop\nhello\n").await;
+    assert!(ended.stdout.contains("stopped"), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("You said: hello\n"), "what follows is read: {}", ended.stdout);
+    // Its end cannot come before the answer.
+    let ended = installation.run(CONSOLE, "hang\n/stop").await;
+    assert!(ended.stdout.contains("stopped"), "{}", ended.stdout);
 }
 
 #[tokio::test]
