@@ -7,7 +7,7 @@ mod hostile;
 mod rollback;
 mod trust;
 mod versions;
-mod wasi;
+pub mod wasi;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

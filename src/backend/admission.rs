@@ -76,7 +76,7 @@ pub enum AdmissionError {
     /// It failed while it was tried out.
     #[error("failed in {step}")]
     Trial {
-        /// What was tried: `start`, `describe`, `handle` …
+        /// What was tried: `its start`, `` its `describe` `` …
         step: &'static str,
         /// How it failed.
         #[source]
@@ -113,14 +113,16 @@ impl AdmissionError {
             Self::Changing => "it is read again once it is quiet",
             Self::TooLarge { .. } => "build it for release and stripped, or raise the limit",
             Self::NotWasm(_) | Self::Compile(_) => "the file may be incomplete: copy it again, best under another name and then renamed",
-            Self::CoreModule => "build for wasm32-wasip2, or run `wasm-tools component new` on it",
+            Self::CoreModule => {
+                "make a component of it: `aetheel backend componentize MODULE -o FILE`, or, in Rust, build for wasm32-wasip2"
+            }
             Self::CompileTime(_) => "touch the file to try again, or raise the limit",
             Self::ForbiddenImport(_) => "build it without that import; wit/README.md lists what is there",
             Self::NoContract | Self::ContractVersion(_) | Self::ContractTypes(_) | Self::Link(_) => {
                 "build it against the wit/ folder of this host's version"
             }
             Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
-                "fix the backend; `aetheel check` shows this without serving it"
+                "fix the backend; `aetheel backend check` shows this without serving it"
             }
             Self::Case(_) => "fix the backend or the recording beside it; `aetheel backend test` with both shows what differs",
             Self::Untrusted(distrust) => distrust.hint(),
@@ -247,24 +249,24 @@ fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
 /// Runs the self-test and returns the descriptor.
 async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
     let mut guest = start(blueprint).await?;
-    let text = guest.describe().await.map_err(failed("describe"))?;
-    if guest.describe().await.map_err(failed("describe"))? != text {
+    let text = guest.describe().await.map_err(failed("its `describe`"))?;
+    if guest.describe().await.map_err(failed("its `describe`"))? != text {
         return Err(AdmissionError::SelfTest("`describe` returned two different texts"));
     }
     drop(guest);
     let descriptor = Descriptor::parse(&text).map_err(AdmissionError::Descriptor)?;
     // Links are never described: another guest.
     let mut guest = start(blueprint).await?;
-    if !guest.handle(Vec::new()).await.map_err(failed("handle of nothing"))?.is_empty() {
+    if !guest.handle(Vec::new()).await.map_err(failed("its first `handle`, which tells it nothing yet"))?.is_empty() {
         return Err(AdmissionError::SelfTest("`handle` answered nothing with actions"));
     }
-    guest.handle(vec![first_prompt()]).await.map_err(failed("handle of a first prompt"))?;
+    guest.handle(vec![first_prompt()]).await.map_err(failed("its `handle` of a first prompt"))?;
     Ok(descriptor)
 }
 
 async fn start(blueprint: &Blueprint) -> Result<Instance, AdmissionError> {
     blueprint.start(Arc::from("candidate"), Arc::from("-")).await.map_err(|failure| match failure {
-        StartFailure::Guest(failure) => AdmissionError::Trial { step: "start", failure },
+        StartFailure::Guest(failure) => AdmissionError::Trial { step: "its start", failure },
         StartFailure::Types(reason) => AdmissionError::ContractTypes(reason),
     })
 }

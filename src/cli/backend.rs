@@ -5,6 +5,12 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 
 use super::Common;
+use crate::agent::{Mode, Safety};
+
+/// Reads a word of the contract.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
 
 /// What to do with backends.
 #[derive(Debug, Subcommand)]
@@ -69,6 +75,18 @@ pub enum BackendCommand {
         /// The agent's version the recording names; without, none
         #[arg(long, value_name = "VERSION")]
         agent_version: Option<String>,
+        /// How much the recording says the agent may do without asking: default, edit or danger
+        #[arg(long, default_value = "default", value_name = "LEVEL", value_parser = word::<Safety>)]
+        safety: Safety,
+        /// What the recording says the turns are for: build or plan
+        #[arg(long, default_value = "build", value_name = "MODE", value_parser = word::<Mode>)]
+        mode: Mode,
+        /// The process serves many turns: a typed line `/turn PROMPT` is not handed on, but begins the next one
+        #[arg(long)]
+        live: bool,
+        /// What a line of the agent contains when a turn is over; the next turn, and the end of what is typed, wait for it
+        #[arg(long, value_name = "TEXT", requires = "live")]
+        until: Option<String>,
         /// The agent's command; what it prints is shown, what is typed it gets
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<String>,

@@ -178,7 +178,8 @@ fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
 
 fn failed(failure: &Failure) -> String {
     let kind = serde_json::to_value(failure.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
-    format!("{kind}: {}", shortened(&failure.message, 300))
+    let after = failure.retry_after_ms.map(|ms| format!(" (again after {} s)", f64::from(ms) / 1000.0)).unwrap_or_default();
+    format!("{kind}: {}{after}", shortened(&failure.message, 300))
 }
 
 fn tokens(usage: &Usage) -> String {

@@ -175,11 +175,11 @@ fn failed_in(error: &AdmissionError, at: &str) -> GuestFailure {
 #[tokio::test]
 async fn loops_before_around_and_after_the_exports_are_cut_off() {
     for (wat, step) in [
-        (Wat { start: LOOP.to_owned(), ..Wat::new("evil", "1") }, "start"),
-        (Wat { describe: LOOP.to_owned(), ..Wat::new("evil", "1") }, "describe"),
-        (Wat { realloc: LOOP.to_owned(), ..Wat::new("evil", "1") }, "handle of nothing"),
-        (Wat { handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "handle of nothing"),
-        (Wat { after_handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "handle of nothing"),
+        (Wat { start: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its start"),
+        (Wat { describe: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its `describe`"),
+        (Wat { realloc: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its first `handle`, which tells it nothing yet"),
+        (Wat { handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its first `handle`, which tells it nothing yet"),
+        (Wat { after_handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its first `handle`, which tells it nothing yet"),
     ] {
         let begun = Instant::now();
         let error = refusal(wat).await;
@@ -191,12 +191,12 @@ async fn loops_before_around_and_after_the_exports_are_cut_off() {
 
 #[tokio::test]
 async fn a_backend_that_needs_more_memory_than_there_is_or_crashes_is_not_let_in() {
-    let failure = failed_in(&refusal(Wat { pages: 300, ..Wat::new("big", "1") }).await, "start");
+    let failure = failed_in(&refusal(Wat { pages: 300, ..Wat::new("big", "1") }).await, "its start");
     assert!(matches!(&failure, GuestFailure::CutOff(text) if text.contains("16 MiB")), "{failure:?}");
-    let failure = failed_in(&refusal(Wat { start: "unreachable".to_owned(), ..Wat::new("bad", "1") }).await, "start");
+    let failure = failed_in(&refusal(Wat { start: "unreachable".to_owned(), ..Wat::new("bad", "1") }).await, "its start");
     assert!(matches!(failure, GuestFailure::Trapped(_)), "{failure:?}");
     let crash = "(if (local.get $n) (then unreachable))".to_owned();
-    let failure = failed_in(&refusal(Wat { handle: crash, ..Wat::new("bad", "1") }).await, "handle of a first prompt");
+    let failure = failed_in(&refusal(Wat { handle: crash, ..Wat::new("bad", "1") }).await, "its `handle` of a first prompt");
     assert!(matches!(failure, GuestFailure::Trapped(_)), "{failure:?}");
 }
 

@@ -49,6 +49,12 @@ fn guest(imports: &str, module: &str, on_timer: &str) -> Wat {
     }
 }
 
+/// A guest that prints two lines on stderr whenever it is told something.
+pub fn printing() -> Wat {
+    let print = "(if (local.get $n) (then (call $write (call $stderr) (i32.const 800) (i32.const 26) (i32.const 700))))";
+    Wat { handle: print.to_owned(), ..guest("import wasi:cli/stderr@0.2.0;", STDERR, "") }
+}
+
 async fn opened(wat: Wat) -> (tempfile::TempDir, Box<dyn Guest>) {
     let folder = tempfile::tempdir().unwrap();
     let (registry, reports) = registry(folder.path(), &limits(), &[("wasi.wasm", &wat.build())]).await;

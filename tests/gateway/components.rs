@@ -120,6 +120,11 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
     let ended = installation.run(&["backend", "rollback", "nobody"], "").await;
     assert_eq!(ended.code, 64, "{}", ended.stdout);
     assert!(ended.stderr.contains("there is no backend `nobody`; there are demo, mini"), "{}", ended.stderr);
+    for file in backends(&installation) {
+        std::fs::remove_file(installation.path("backends").join(file)).unwrap();
+    }
+    let ended = installation.run(&["backend", "rollback", "nobody"], "").await;
+    assert!(ended.stderr.contains("there is no backend `nobody`, and no other in "), "{}", ended.stderr);
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ fn inspect_says_what_a_component_is_and_what_it_uses() {
     let (used, limit) = (json["used"]["memory"].as_u64().unwrap(), json["used"]["memory-limit"].as_u64().unwrap());
     assert!(used >= 1 << 20 && used < limit && json["used"]["longest-call-ms"].as_f64().unwrap() > 0.0, "{json}");
     let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_eq!(fields, ["contract", "descriptor", "file", "imports", "sha256", "size", "used"]);
+    assert_eq!(fields, ["contract", "descriptor", "file", "imports", "printed", "sha256", "size", "used"]);
 }
 
 #[test]
@@ -162,4 +162,64 @@ fn bench_measures_a_component() {
     assert!(number("/idle-guest/memory") >= f64::from(1 << 20), "{json}");
     let recording = fs::read_to_string(bench.case("plain")).unwrap();
     assert_eq!(number("/recording/lines") as usize, recording.lines().filter(|line| line.contains("\"line\"")).count());
+}
+
+#[test]
+fn the_page_of_the_kit_has_a_row_for_every_command() {
+    let help = std::process::Command::new(crate::support::program::aetheel()).args(["backend", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let mut commands: Vec<&str> =
+        listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty())).collect();
+    commands.retain(|name| *name != "help");
+    commands.sort_unstable();
+    assert!(commands.len() > 10, "{help}");
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kit.md")).unwrap();
+    let mut rows: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `aetheel backend ")?.split([' ', '`']).next()).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, commands, "left: rows of docs/kit.md, right: commands");
+}
+
+#[test]
+fn what_a_component_prints_is_shown_to_whoever_tries_it() {
+    let bench = Bench::wat(&crate::backend::wasi::printing());
+    let recording = bench.folder.path().join("timer.jsonl");
+    let header = r#"{"aetheel-recording":1,"link":"l","backend":"wasi","backend-version":"1","generation":1,"digest":"","agent-version":null,"started":""}"#;
+    fs::write(&recording, format!("{header}\n{}\n", r#"{"t":1,"in":{"command":"shutdown"}}"#)).unwrap();
+    for command in ["check", "replay"] {
+        let done = bench.run(&[command, bench.component(), "timer.jsonl"]);
+        done.says("it printed").says(r"panicked at \u{1b}[31mred").says("boom");
+    }
+    let json = bench.run(&["check", bench.component(), "timer.jsonl", "--json"]).json();
+    assert_eq!(json["printed"][1], "boom", "{json}");
+    let quiet = plain();
+    let done = quiet.run(&["replay", quiet.component(), "cases/plain.jsonl"]);
+    assert!(!done.out.contains("it printed"), "{done:?}");
+}
+
+#[test]
+fn a_core_module_is_pointed_to_what_makes_a_component_of_it() {
+    let bench = Bench::of(b"\0asm\x01\0\0\0");
+    for command in ["check", "inspect"] {
+        let done = bench.run(&[command, bench.component()]);
+        assert_eq!(done.code, Some(1), "{done:?}");
+        done.says("is a core module").says("aetheel backend componentize");
+    }
+}
+
+#[test]
+fn replay_says_when_to_try_again() {
+    let bench = Bench::shipped("gemini", |case| case == "plain");
+    let tape = aetheel::turn::replay::Tape::read(&fs::read_to_string(bench.case("plain")).unwrap()).unwrap();
+    let failure = aetheel::agent::Failure {
+        kind: aetheel::agent::FailureKind::RateLimited,
+        message: "slow down".to_owned(),
+        retry_after_ms: Some(1_500),
+    };
+    let done = aetheel::agent::TurnDone { session: 1, turn: 1, outcome: aetheel::agent::Outcome::Failed(failure), text: None, usage: None };
+    let step = aetheel::turn::replay::Step { entry: 0, actions: vec![aetheel::agent::Action::TurnDone(done)] };
+    let mut replayed = aetheel::turn::replay::Replayed::default();
+    replayed.steps.push(step);
+    let told = aetheel::kit::telling::tell(&tape, &replayed);
+    assert_eq!(told[0].text, "failed: rate-limited: slow down (again after 1.5 s)");
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use aetheel::agent::{Command, Exit, Input};
+use aetheel::agent::{Command, Exit, Input, Mode, Safety};
 use aetheel::turn::recording::What;
 use aetheel::turn::replay::Tape;
 use serde_json::Value;
@@ -59,6 +59,8 @@ fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
     assert!(matches!(whats[0], What::Turn { key: 1, .. }), "{whats:?}");
     assert!(matches!(whats[1], What::In(Input::Command(Command::StartTurn(start))) if format!("{:?}", start.parts).contains("Greet me")));
     assert!(matches!(whats[2], What::Launch { command, .. } if command[0] == "./agent"), "{whats:?}");
+    let folder = bench.folder.path().canonicalize().unwrap();
+    assert!(!text.contains(folder.to_str().unwrap()) && !text.contains("MY_API_KEY"), "it can be shared: {text}");
     assert!(matches!(whats[3], What::In(Input::Spawned(spawned)) if spawned.agent_version.as_deref() == Some("0.61.0")), "{whats:?}");
     assert_eq!(tape.header.agent_version.as_deref(), Some("0.61.0"));
     let told: Vec<&str> = whats.iter().filter_map(|what| if let What::Host(note) = what { Some(note.as_str()) } else { None }).collect();
@@ -100,6 +102,67 @@ fn the_exit_code_is_the_commands_and_files_are_never_overwritten() {
 }
 
 #[test]
+fn an_agent_that_lives_on_is_recorded_turn_by_turn() {
+    let bench = bench();
+    let agent = "while read line; do echo \"heard $line\"; echo 'turn over'; done";
+    let arguments = [
+        "record",
+        "-o",
+        "live.jsonl",
+        "--live",
+        "--until",
+        "turn over",
+        "--safety",
+        "edit",
+        "--mode",
+        "plan",
+        "--prompt",
+        "First",
+        "--",
+        "sh",
+        "-c",
+        agent,
+    ];
+    let mut child = bench.command(&arguments, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // All at once: what belongs to a turn waits for the end of the one before, and so does the end.
+    child.stdin.take().unwrap().write_all(b"one\n/turn Second\ntwo\n/turn Third\nthree").unwrap();
+    let recorded = done(child.wait_with_output().unwrap());
+    assert_eq!(recorded.code, Some(0), "{recorded:?}");
+    let tape = tape(&bench, "live.jsonl");
+    let story: Vec<String> = tape
+        .entries
+        .iter()
+        .filter_map(|entry| match &entry.what {
+            What::In(Input::Command(Command::StartTurn(start))) => {
+                assert!(!start.one_shot && start.settings.safety == Safety::Edit && start.settings.mode == Mode::Plan, "{start:?}");
+                Some(format!("turn {}: {:?}", start.turn, start.parts))
+            }
+            What::In(Input::Line(line)) => Some(line.text.clone()),
+            What::Ending { how, .. } => Some(how.clone()),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        "turn 1: [Text(\"First\")]",
+        "heard one",
+        "turn over",
+        "completed",
+        "turn 2: [Text(\"Second\")]",
+        "heard two",
+        "turn over",
+        "completed",
+        "turn 3: [Text(\"Third\")]",
+        "heard three",
+        "turn over",
+        "completed",
+    ];
+    assert_eq!(story, expected);
+    let wrong = bench.run(&["record", "--safety", "edti", "--", "true"]);
+    assert_eq!(wrong.code, Some(64), "{wrong:?}");
+    wrong.says("edti").says("`default`, `edit`, `danger`");
+}
+
+#[test]
 fn an_interrupt_stops_the_agent_and_keeps_the_recording() {
     let bench = bench();
     let mut child = bench
@@ -137,7 +200,7 @@ fn findings_about_a_recording_made_by_hand_are_stable_json() {
     bench.run(&["record", "--", "./agent"]);
     let json = bench.run(&["check", bench.component(), "agent.jsonl", "--json"]).json();
     let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_eq!(fields, ["areas", "component", "name", "passed", "recordings", "sha256", "used", "version"]);
+    assert_eq!(fields, ["areas", "component", "name", "passed", "printed", "recordings", "sha256", "used", "version"]);
     let names: Vec<&str> = json["areas"].as_array().unwrap().iter().filter_map(|area| area["name"].as_str()).collect();
     assert_eq!(names, ["hostile input", "determinism", "batching", "moving"]);
     assert_eq!((json["passed"].clone(), json["recordings"].clone()), (Value::from(true), Value::from(1)));

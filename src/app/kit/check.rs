@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::open::{self, Opened, Unable};
 use super::paper::{self, Paper};
+use super::printed::{self, Printed};
 use crate::cli::exit;
 use crate::kit::Finding;
 use crate::kit::check::{self, Area};
@@ -37,16 +38,17 @@ struct Checked {
     opened: Opened,
     recordings: usize,
     areas: Vec<Area>,
+    printed: Printed,
 }
 
 async fn examine(component: &Path, recordings: Vec<PathBuf>) -> Result<Checked, Unable> {
-    let engine = open::engine(true)?;
+    let (engine, printed) = (open::engine(true)?, printed::listen());
     let named = if recordings.is_empty() { open::nearby(component) } else { recordings };
     let cases = open::cases(named).await?;
     let opened = open::component(&engine, component).await?;
     let areas =
         check::check(&opened.backend, &cases).await.map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
-    Ok(Checked { opened, recordings: cases.len(), areas })
+    Ok(Checked { opened, recordings: cases.len(), areas, printed })
 }
 
 impl Checked {
@@ -68,6 +70,7 @@ impl Checked {
             "passed": self.passed(),
             "recordings": self.recordings,
             "areas": self.areas,
+            "printed": self.printed.lines(),
             "used": { "memory": used.memory, "longest-call-ms": used.call.as_secs_f64() * 1e3 },
         }));
         self.code()
@@ -89,15 +92,17 @@ impl Checked {
                 (true, 0) => page.dim("–   "),
                 (true, _) => page.good("ok  "),
             };
-            let tried = match area.trials {
-                0 => "nothing to try".to_owned(),
-                trials => format!("{} {}", paper::count(trials), area.of),
+            let tried = match (area.trials, &area.why) {
+                (0, Some(why)) => format!("nothing to try: {why}"),
+                (0, None) => "nothing to try".to_owned(),
+                (trials, _) => format!("{} {}", paper::count(trials), area.of),
             };
             paper::line(&format!("  {mark}  {:<14} {}", area.name, page.dim(&tried)));
             for finding in &area.findings {
                 tell(page, finding);
             }
         }
+        self.printed.print();
         if self.recordings == 0 {
             paper::line(
                 "note: without recordings of its agent a component is only half checked; `aetheel backend record -- COMMAND` makes one",

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::open::{self, Opened, Unable};
 use super::paper::{self, Paper};
+use super::printed;
 use crate::agent::descriptor::{Choice, Credential, Feature, FlagValue, OneShot, Program, Sharing};
 use crate::agent::{Command, Descriptor, Input, Safety, StartTurn};
 use crate::backend::Engine;
@@ -24,7 +25,7 @@ pub(in crate::app) async fn run(component: PathBuf, json: bool) -> u8 {
 }
 
 async fn inspect(path: &Path, json: bool) -> Result<(), Unable> {
-    let engine = open::engine(true)?;
+    let (engine, printed) = (open::engine(true)?, printed::listen());
     let opened = open::component(&engine, path).await?;
     let cases = open::cases(open::nearby(path)).await?;
     // How it takes them is for `check` and `test` to say.
@@ -34,9 +35,12 @@ async fn inspect(path: &Path, json: bool) -> Result<(), Unable> {
         let _ = replay(&opened.backend, &case.tape.entries, Batches::Of(BATCH)).await;
     }
     if json {
-        paper::json(&form(path, &engine, &opened, cases.len()));
+        let mut form = form(path, &engine, &opened, cases.len());
+        form["printed"] = printed.lines().into();
+        paper::json(&form);
     } else {
         print(path, &engine, &opened, cases.len());
+        printed.print();
     }
     Ok(())
 }

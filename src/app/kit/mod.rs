@@ -14,6 +14,7 @@ pub(super) mod install;
 mod new;
 mod open;
 mod paper;
+mod printed;
 mod record;
 mod replay;
 pub(super) mod rollback;
@@ -30,8 +31,8 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         BackendCommand::Inspect { component, json } => block_on(inspect::run(component, json)),
         BackendCommand::Check { component, recordings, json } => block_on(check::run(component, recordings, json)),
         BackendCommand::Test { component, cases, update, json } => block_on(test::run(component, cases, update, json)),
-        BackendCommand::Record { output, prompt, agent_version, command } => {
-            block_on(record::run(output, record::Said { prompt, agent_version }, command))
+        BackendCommand::Record { output, prompt, agent_version, safety, mode, live, until, command } => {
+            block_on(record::run(output, record::Said { prompt, agent_version, safety, mode, live, until }, command))
         }
         BackendCommand::Replay { component, recording, diff, json } => block_on(replay::run(component, recording, diff, json)),
         BackendCommand::Bench { component, recording, json } => block_on(bench::run(component, recording, json)),

@@ -1,4 +1,6 @@
-//! `aetheel backend record`.
+//! `aetheel backend record`. Pinned by `tests/kit/recording.rs`.
+
+mod script;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,8 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use self::script::{Next, Script};
 use super::open::Unable;
-use crate::agent::{Command, Exit, Exited, Input, Line, Pipe, Safety, Signal, Spawned, StartTurn};
+use crate::agent::{Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Signal, Spawned, StartTurn};
 use crate::app::{say, settings};
 use crate::config::Limits;
 use crate::plain::with_causes;
@@ -23,15 +26,25 @@ use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent, 
 
 /// How long an agent that was interrupted may take to leave.
 const GRACE: Duration = Duration::from_secs(10);
-/// The only process there is, and the only turn.
+/// The only process there is, its only session, and the first turn.
 const KEY: u32 = 1;
+/// Where the recording says that the agent worked: where it really did is nobody's business who gets the recording.
+const CWD: &str = "/project";
 
 /// What the recording says that nothing else tells.
 pub(in crate::app) struct Said {
-    /// What the turn began with.
+    /// What the first turn began with.
     pub prompt: String,
     /// The agent's version.
     pub agent_version: Option<String>,
+    /// How much the agent may do without asking.
+    pub safety: Safety,
+    /// What its turns are for.
+    pub mode: Mode,
+    /// The process serves many turns.
+    pub live: bool,
+    /// What a line of the agent contains when a turn is over.
+    pub until: Option<String>,
 }
 
 pub(in crate::app) async fn run(output: Option<PathBuf>, said: Said, command: Vec<String>) -> u8 {
@@ -47,9 +60,8 @@ async fn record(output: Option<PathBuf>, said: Said, command: Vec<String>) -> Re
     let cwd = std::env::current_dir().map_err(|error| Unable::usage(format!("the working directory: {error}")))?;
     let custody = Custody::new(Means::Best).map_err(|error| Unable::usage(format!("cannot take custody of processes: {error}")))?;
     let launch = launch(&command, &variables, &cwd);
-    let mut tape = Notes::begin(output, &command[0], settings::secrets(&variables))?;
-    let turn = uuid::Uuid::new_v4().to_string();
-    tape.opening(&turn, &said, &launch)?;
+    let mut tape = Notes::begin(output, &command[0], settings::secrets(&variables), &said)?;
+    tape.opening(&said, &launch)?;
     let process = match custody.launch(launch).await {
         Ok(process) => process,
         Err(error) => {
@@ -58,14 +70,14 @@ async fn record(output: Option<PathBuf>, said: Said, command: Vec<String>) -> Re
         }
     };
     tape.note(What::In(Input::Spawned(Spawned { proc: KEY, agent_version: said.agent_version })))?;
-    let exit = follow(process, listen(), &mut tape).await?;
+    let exit = follow(process, listen(), Script::new(said.live, said.until), &mut tape).await?;
     let how = match exit {
         Exit::Code(0) => "completed".to_owned(),
         Exit::Code(code) => format!("agent-failure: exit code {code}"),
         Exit::Signal(signal) => format!("agent-failure: signal {signal}"),
         Exit::Unknown => "agent-failure: unknown exit".to_owned(),
     };
-    tape.note(What::Ending { turn, how })?;
+    tape.end_turn(how)?;
     tape.close()?;
     Ok(match exit {
         Exit::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
@@ -110,22 +122,33 @@ fn listen() -> UnboundedReceiver<Vec<u8>> {
 
 /// Shows and writes down what the agent says, and hands on and writes down what it is told, until it has left. An interrupt
 /// of ours is handed on; a second one kills.
-async fn follow(mut process: Process, mut stdin: UnboundedReceiver<Vec<u8>>, tape: &mut Notes) -> Result<Exit, Unable> {
+async fn follow(mut process: Process, mut stdin: UnboundedReceiver<Vec<u8>>, mut script: Script, tape: &mut Notes) -> Result<Exit, Unable> {
     let (mut interrupts, mut open) = (0, true);
     // One for the whole time: a new one would know nothing of what came before it.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Unable::usage(format!("signals cannot be heard: {error}")))?;
     loop {
+        while let Some(next) = script.next() {
+            let (note, command) = match next {
+                Next::Write(piece) => (format!("stdin: {}", String::from_utf8_lossy(&piece)), ProcessCommand::Write(piece)),
+                Next::Close => ("stdin is closed".to_owned(), ProcessCommand::CloseStdin),
+                Next::Turn(prompt) => {
+                    tape.end_turn("completed".to_owned())?;
+                    tape.begin_turn(&prompt)?;
+                    continue;
+                }
+            };
+            tape.note(What::Host(note))?;
+            // Fails when it is gone, which comes next.
+            let _ = process.commands.send(command);
+        }
         let event = tokio::select! {
             event = process.events.recv() => event,
             piece = stdin.recv(), if open => {
                 open = piece.is_some();
-                let (note, command) = match piece {
-                    Some(piece) => (format!("stdin: {}", String::from_utf8_lossy(&piece)), ProcessCommand::Write(piece)),
-                    None => ("stdin is closed".to_owned(), ProcessCommand::CloseStdin),
-                };
-                tape.note(What::Host(note))?;
-                // Fails when it is gone, which comes next.
-                let _ = process.commands.send(command);
+                match piece {
+                    Some(piece) => script.typed(&piece),
+                    None => script.ended(),
+                }
                 continue;
             }
             Some(()) = interrupt.recv() => {
@@ -145,6 +168,7 @@ async fn follow(mut process: Process, mut stdin: UnboundedReceiver<Vec<u8>>, tap
                         Pipe::Stderr => writeln!(io::stderr(), "{}", line.text),
                     };
                     tape.lines += 1;
+                    script.heard(&line.text);
                     let told = Line { proc: KEY, pipe: line.pipe, text: line.text, truncated: line.truncated };
                     tape.note(What::In(Input::Line(told)))?;
                 }
@@ -167,21 +191,30 @@ struct Notes {
     began: Instant,
     redactor: Redactor,
     lines: usize,
+    /// What every turn begins with, but for its number and prompt.
+    pattern: StartTurn,
+    /// The id of the turn that is open.
+    turn: String,
 }
 
 impl Notes {
-    fn begin(output: Option<PathBuf>, program: &str, redactor: Redactor) -> Result<Self, Unable> {
+    fn begin(output: Option<PathBuf>, program: &str, redactor: Redactor, said: &Said) -> Result<Self, Unable> {
         let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let numbered = |number: u32| if number == 1 { format!("{name}.jsonl") } else { format!("{name}-{number}.jsonl") };
         let places = match output {
             Some(path) => vec![path],
             None => (1..1_000).map(|number| PathBuf::from(numbered(number))).collect(),
         };
+        let mut pattern = StartTurn { cwd: CWD.to_owned(), one_shot: !said.live, turn: KEY - 1, ..StartTurn::plain("", said.safety) };
+        pattern.settings.mode = said.mode;
         let mut refused = Unable::usage("there is no place for the recording");
         for path in places {
             // It may hold what nobody else may read.
             match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
-                Ok(file) => return Ok(Self { path, file, program: name.clone(), began: Instant::now(), redactor, lines: 0 }),
+                Ok(file) => {
+                    let (began, turn) = (Instant::now(), String::new());
+                    return Ok(Self { path, file, program: name, began, redactor, lines: 0, pattern, turn });
+                }
                 Err(error) => refused = Unable::usage(format!("{}: {error}; name another file with --output", path.display())),
             }
         }
@@ -189,10 +222,10 @@ impl Notes {
     }
 
     /// The lines before the agent's.
-    fn opening(&mut self, turn: &str, said: &Said, launch: &Launch) -> Result<(), Unable> {
+    fn opening(&mut self, said: &Said, launch: &Launch) -> Result<(), Unable> {
         let header = Header {
             aetheel_recording: FORMAT,
-            link: turn.to_owned(),
+            link: uuid::Uuid::new_v4().to_string(),
             backend: self.program.clone(),
             backend_version: "recorded by hand".to_owned(),
             generation: 0,
@@ -201,17 +234,26 @@ impl Notes {
             started: jiff::Timestamp::now().to_string(),
         };
         self.write(serde_json::to_string(&header).unwrap_or_default())?;
-        let (session, event) = (KEY, 0);
-        self.note(What::Turn { turn: turn.to_owned(), event, lane: "record".to_owned(), session, key: KEY })?;
-        let cwd = launch.cwd.to_string_lossy().into_owned();
-        let start =
-            StartTurn { cwd: cwd.clone(), fresh_id: uuid::Uuid::new_v4().to_string(), ..StartTurn::plain(&said.prompt, Safety::Default) };
-        self.note(What::In(Input::Command(Command::StartTurn(start))))?;
+        self.begin_turn(&said.prompt)?;
         let words = std::iter::once(launch.program.as_os_str()).chain(launch.arguments.iter().map(OsString::as_os_str));
         let command = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        let mut environment: Vec<String> = launch.environment.iter().map(|(name, _)| name.clone()).collect();
-        environment.sort();
-        self.note(What::Launch { command, environment, cwd })
+        // No descriptor says which of our variables are the agent's.
+        self.note(What::Launch { command, environment: Vec::new(), cwd: CWD.to_owned() })
+    }
+
+    fn begin_turn(&mut self, prompt: &str) -> Result<(), Unable> {
+        self.pattern.turn += 1;
+        self.turn = uuid::Uuid::new_v4().to_string();
+        let (session, key) = (self.pattern.session, self.pattern.turn);
+        self.note(What::Turn { turn: self.turn.clone(), event: 0, lane: "record".to_owned(), session, key })?;
+        let fresh_id = uuid::Uuid::new_v4().to_string();
+        let start = StartTurn { fresh_id, parts: vec![Part::Text(prompt.to_owned())], ..self.pattern.clone() };
+        self.note(What::In(Input::Command(Command::StartTurn(start))))
+    }
+
+    fn end_turn(&mut self, how: String) -> Result<(), Unable> {
+        let turn = std::mem::take(&mut self.turn);
+        self.note(What::Ending { turn, how })
     }
 
     fn note(&mut self, what: What) -> Result<(), Unable> {

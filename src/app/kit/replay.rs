@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::open::{self, Opened, Unable};
 use super::paper::{self, Paper};
+use super::printed;
 use crate::cli::exit;
 use crate::kit::{self, Case, difference, telling};
 use crate::turn::replay::{Batches, Replayed, replay};
@@ -33,7 +34,7 @@ async fn one(recording: PathBuf) -> Result<Case, Unable> {
 }
 
 async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Unable> {
-    let case = one(recording).await?;
+    let (case, printed) = (one(recording).await?, printed::listen());
     let replayed = read(component, &case).await?;
     if json {
         for step in &replayed.steps {
@@ -47,8 +48,10 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Un
             let (line, t) = (case.tape.lines[*at], case.tape.entries[*at].t);
             paper::json_line(&json!({ "line": line, "t": t, "failure": { "kind": failure.kind(), "message": failure.to_string() } }));
         }
+        printed.lines().iter().for_each(|line| paper::json_line(&json!({ "printed": line })));
     } else {
         print(&case, &replayed);
+        printed.print();
     }
     Ok(if replayed.failure.is_none() { exit::OK } else { exit::FAILED })
 }

@@ -51,7 +51,11 @@ pub(in crate::app) async fn run(settings: Settings, name: String) -> u8 {
             // Nothing of the name at all: it could not be tried.
             let unknown =
                 now.is_none() && roster.get(&name).is_none() && !config.config_dir.join("state/components").join(&component).is_dir();
-            let fault = if unknown { format!("there is no backend `{name}`; there are {}", roster.names().join(", ")) } else { fault };
+            let fault = match roster.names() {
+                _ if !unknown => fault,
+                none if none.is_empty() => format!("there is no backend `{name}`, and no other in {}", config.backends_dir.display()),
+                some => format!("there is no backend `{name}`; there are {}", some.join(", ")),
+            };
             say(&format!("error: {}", redactor.clean(fault)));
             return if unknown { exit::USAGE } else { exit::FAILED };
         }

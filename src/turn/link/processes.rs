@@ -7,8 +7,9 @@ use std::path::PathBuf;
 
 use super::Report;
 use super::task::{Happening, Task};
+use crate::agent::descriptor::Credential;
 use crate::agent::{
-    BasicAuth, Exit, Exited, Failure, FailureKind, Input, Line, Pipe, Safety, Spawn, SpawnFailed, Spawned, TimedInput, Value,
+    BasicAuth, Descriptor, Exit, Exited, Failure, FailureKind, Input, Line, Pipe, Safety, Spawn, SpawnFailed, Spawned, TimedInput, Value,
 };
 use crate::figures;
 use crate::plain::with_causes;
@@ -100,7 +101,8 @@ impl Task {
         command.extend(checked.arguments.into_iter().map(OsString::from));
         self.recording.host(What::Launch {
             command: command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
-            environment: environment.iter().map(|(name, _)| name.clone()).collect(),
+            // Recordings are shared: which others this machine has is nobody's business.
+            environment: environment.iter().map(|(name, _)| name.clone()).filter(|name| declares(descriptor, name)).collect(),
             cwd: cwd.to_string_lossy().into_owned(),
         });
         let launch = Launch {
@@ -224,4 +226,11 @@ fn last_words(stderr: &str, how: Exit) -> String {
         Exit::Unknown => "unknown exit".to_owned(),
     };
     if tail.is_empty() { format!("the agent ended without a result ({how})") } else { format!("{tail} ({how})") }
+}
+
+/// Whether a variable is one that the descriptor names.
+fn declares(descriptor: &Descriptor, name: &str) -> bool {
+    let credential = |credential: &Credential| matches!(credential, Credential::Variable(known) if known == name);
+    let named = |names: &[String]| names.iter().any(|known| known == name);
+    named(&descriptor.environment.set) || named(&descriptor.environment.pass) || descriptor.credentials.iter().any(credential)
 }
