@@ -9,7 +9,7 @@ use aetheel::event::Lane;
 use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::recording::{self, Recorder};
 use aetheel::turn::{Answerer, Audience, Backend, Ending, Host, Launcher, Links, Settled, TurnRequest, run};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
@@ -106,7 +106,7 @@ impl Talk {
 impl Room {
     fn new(folder: TempDir, launcher: Arc<dyn Launcher>, wrapper: Vec<String>) -> Self {
         let host = Host { wrapper, links_warm: 1000, ..host(folder.path()) };
-        let recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
+        let recorder = Recorder::new(folder.path().join("recordings"), recording::Room::ENDLESS, Redactor::default());
         let links = Links::new(Arc::new(host), launcher, recorder, mpsc::unbounded_channel().0, Arc::new(|_| {}));
         Self { links, spoke: Arc::default(), _folder: folder }
     }
