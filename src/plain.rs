@@ -13,36 +13,57 @@ use std::borrow::Cow;
 /// written with them. Borrows when there is nothing to remove.
 #[must_use]
 pub fn clean_text(text: &str) -> Cow<'_, str> {
-    let Some(first) = text.find(|c| !is_plain(c)) else { return Cow::Borrowed(text) };
-    let mut clean = String::with_capacity(text.len());
-    clean.push_str(&text[..first]);
-    let mut state = State::Text;
-    let mut after_return = false;
-    for c in text[first..].chars() {
-        let line_feed_of_pair = after_return && c == '\n';
-        after_return = c == '\r';
-        if line_feed_of_pair {
-            continue;
-        }
-        state = state.next(c);
-        if matches!(state, State::Text) {
-            match c {
-                '\r' => clean.push('\n'),
-                c if is_plain(c) => clean.push(c),
-                _ => {}
+    Cleaner::default().clean(text)
+}
+
+/// Returns the text as [`clean_text`] does, on one line: every row of white space is one blank.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    clean_text(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// [`clean_text`] for a text that comes in pieces, wherever a sequence is cut.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cleaner {
+    state: State,
+    after_return: bool,
+}
+
+impl Cleaner {
+    /// Cleans the next piece.
+    pub fn clean<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
+        let within = !matches!(self.state, State::Text) || self.after_return;
+        let first = if within { Some(0) } else { piece.find(|c| !is_plain(c)) };
+        let Some(first) = first else { return Cow::Borrowed(piece) };
+        let mut clean = String::with_capacity(piece.len());
+        clean.push_str(&piece[..first]);
+        for c in piece[first..].chars() {
+            let line_feed_of_pair = self.after_return && c == '\n';
+            self.after_return = c == '\r';
+            if line_feed_of_pair {
+                continue;
+            }
+            self.state = self.state.next(c);
+            if matches!(self.state, State::Text) {
+                match c {
+                    '\r' => clean.push('\n'),
+                    c if is_plain(c) => clean.push(c),
+                    _ => {}
+                }
+            }
+            if matches!(self.state, State::Done) {
+                self.state = State::Text;
             }
         }
-        if matches!(state, State::Done) {
-            state = State::Text;
-        }
+        Cow::Owned(clean)
     }
-    Cow::Owned(clean)
 }
 
 /// Where in a terminal sequence the text is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 enum State {
     /// In none; the character is text, or a control to drop.
+    #[default]
     Text,
     /// The character was the last of a sequence.
     Done,
@@ -147,6 +168,24 @@ mod tests {
             prop_assert!(clean.chars().all(is_plain), "{clean:?}");
             prop_assert!(clean.bytes().all(|b| b >= 0x20 || b == b'\n' || b == b'\t'));
             prop_assert_eq!(clean_text(&clean).into_owned(), clean.clone().into_owned());
+        }
+
+        #[test]
+        fn no_cut_makes_a_difference(text in "(\\PC|[\\x00-\\x1f\u{7f}-\u{9f}\u{202a}-\u{202e}]|\u{1b}[\\[\\]P(;0-9a-zA-Z]){0,30}", cuts in prop::collection::vec(0usize..40, 0..4)) {
+            let (mut cleaner, mut clean, mut from) = (Cleaner::default(), String::new(), 0);
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| text.floor_char_boundary(*cut)).collect();
+            cuts.push(text.len());
+            cuts.sort_unstable();
+            for cut in cuts {
+                clean.push_str(&cleaner.clean(&text[from..cut]));
+                from = cut;
+            }
+            prop_assert_eq!(clean, clean_text(&text).into_owned());
+        }
+
+        #[test]
+        fn a_line_is_one_line(text in "(\\PC|[\\x00-\\x1f\u{7f}-\u{9f}]){0,30}") {
+            prop_assert!(one_line(&text).chars().all(|c| is_plain(c) && c != '\n' && c != '\t'));
         }
 
         #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use aetheel::agent::Action;
+use aetheel::agent::{Action, Command, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::Limits;
 use aetheel::turn::Backends as _;
@@ -52,4 +52,37 @@ components! {
     the_opencode_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "opencode", 45;
     the_droid_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "droid", 50;
     the_gemini_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "gemini", 45;
+}
+
+/// What is started for a first and a resumed turn, in either mode.
+async fn spawned(name: &str) -> Vec<Spawn> {
+    let backends = tempfile::tempdir().unwrap();
+    std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm"))).unwrap();
+    let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), RegistryOptions::new(backends.path())).await;
+    let backend = registry.get(name).unwrap_or_else(|| panic!("{reports:?}"));
+    let mut spawned = Vec::new();
+    for (one_shot, native_id) in [(true, None), (true, Some(())), (false, None), (false, Some(()))] {
+        let mut start = StartTurn::plain("words-of-a-person", Safety::Danger);
+        start.one_shot = one_shot;
+        start.native_id = native_id.map(|()| "0199a1b2-26c2-7bb6-a6f8-7f7d6f6b1c11".to_owned());
+        start.settings.system_prompt = Some("words-of-the-operator".to_owned());
+        start.settings.options = r#"{"program":"agent","arguments":["acp"]}"#.to_owned();
+        let mut guest = backend.open().await.unwrap();
+        let input = TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(start)) };
+        let actions = guest.handle(vec![input]).await.unwrap();
+        spawned.extend(actions.into_iter().filter_map(|action| if let Action::Spawn(spawn) = action { Some(spawn) } else { None }));
+    }
+    spawned
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_argument_of_any_agent_holds_a_prompt() {
+    for name in ["acp", "claude", "codex", "opencode", "droid", "gemini"] {
+        let spawned = spawned(name).await;
+        assert!(spawned.len() >= 3, "{name} starts its agent: {spawned:?}");
+        for spawn in spawned {
+            let seen = format!("{:?} {:?}", spawn.arguments, spawn.environment);
+            assert!(!seen.contains("words-of"), "{name}: others on the machine can read it: {seen}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ pub use action::*;
 pub use descriptor::Descriptor;
 pub use input::*;
 pub use report::*;
-pub use tools::{AllowedTools, allowed_for, tool_names};
+pub use tools::{AllowedTools, allowed_for, permits, tool_names};
 
 /// A conversation on a link.
 pub type SessionKey = u32;

@@ -1,6 +1,6 @@
 //! Which tools agents may use: as the operator says it, and in each agent's own words.
 
-use super::Descriptor;
+use super::{Descriptor, ToolStart};
 
 /// Which tools agents may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +125,8 @@ pub fn allowed_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<Strin
         let name = name_of(entry);
         let kind = KINDS.iter().find(|(theirs, kind)| *theirs == name || *kind == name);
         match kind {
+            // In another agent's words it would lose its rule, and allow more than was meant.
+            Some(_) if name != entry && !own.values().flatten().any(|own| own == name) => {}
             Some((_, kind)) if !own.values().flatten().any(|own| own == name) => {
                 names.extend(own.get(*kind).into_iter().flatten().cloned())
             }
@@ -137,9 +139,52 @@ pub fn allowed_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<Strin
     if names.is_empty() { list.to_vec() } else { names }
 }
 
+/// Whether a use of a tool that an agent asks about is of one that is allowed. `trusted`: the agent's own names count, of an
+/// agent that keeps to its list by its own means; of another they may be anything the model wrote.
+#[must_use]
+pub fn permits(allowed: &AllowedTools, descriptor: &Descriptor, tool: &ToolStart, trusted: bool) -> bool {
+    let AllowedTools::Only(list) = allowed else { return true };
+    list.iter().map(|entry| name_of(entry)).any(|name| {
+        let kind = KINDS.iter().any(|(theirs, kind)| *kind == tool.kind && (*theirs == name || *kind == name));
+        let own = descriptor.tools.get(&tool.kind).is_some_and(|own| own.iter().any(|own| own == name));
+        kind || own || (trusted && name == tool.native_name)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_is_let_through_for_what_is_allowed_only() {
+        let descriptor =
+            Descriptor::parse(r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["run"]}}"#).expect("valid");
+        let tool = |kind: &str, name: &str| ToolStart {
+            id: "t".into(),
+            parent: None,
+            kind: kind.into(),
+            native_name: name.into(),
+            title: String::new(),
+            target: None,
+            input: "{}".into(),
+        };
+        let only = |names: &[&str]| AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect());
+        assert!(permits(&AllowedTools::All, &descriptor, &tool("bash", "run"), false));
+        for names in [&["Bash"][..], &["bash"], &["run"], &["Read", "Bash(git:*)"]] {
+            assert!(permits(&only(names), &descriptor, &tool("bash", "whatever"), false), "{names:?}");
+        }
+        for names in [&[][..], &["Read"], &["none"], &["whatever"]] {
+            assert!(!permits(&only(names), &descriptor, &tool("bash", "whatever"), false), "{names:?}");
+        }
+        assert!(permits(&only(&["mcp__a__b"]), &descriptor, &tool("mcp", "mcp__a__b"), true));
+        assert!(!permits(&only(&["Read"]), &descriptor, &tool("other", "Read"), false), "a model may have written that name");
+    }
+
+    #[test]
+    fn a_rule_is_not_lost_in_translation() {
+        assert_eq!(translated(r#"{"bash":["exec"],"file_read":["read"]}"#, &["Bash(git:*)", "Read"]), ["read"]);
+        assert_eq!(translated(r#"{"bash":["exec"]}"#, &["Bash(git:*)"]), ["Bash(git:*)"], "nothing is allowed then");
+    }
 
     fn translated(tools: &str, list: &[&str]) -> Vec<String> {
         let json = format!(r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}],"tools":{tools}}}"#);

@@ -169,7 +169,7 @@ fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<Str
         (
             "ALLOWED_TOOLS",
             config.allowed_tools != AllowedTools::All && !descriptor.has(Feature::AllowedTools),
-            "ignored: its agent may use every tool that PERMISSION_MODE lets it",
+            "kept by the gateway instead: the agent runs at the level `default`, and what it asks leave for is refused unless it is on the list; what it only looks at it may do unasked",
         ),
         (
             "BACKEND_MAX_TURNS",

@@ -12,7 +12,7 @@ use crate::agent::{EventKind, Text, ToolStart, ToolStatus};
 use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Outlet, Reply, Settlement, Unseen};
 use crate::event::{Event, Origin};
 use crate::fold::Transcript;
-use crate::plain::clean_text;
+use crate::plain::{clean_text, one_line};
 
 /// Where the terminal's answers go.
 pub struct Console {
@@ -180,11 +180,11 @@ impl Reply for ConsoleReply {
             }
             EventKind::ToolEnd(end) if end.status != ToolStatus::Ok => {
                 let tool = transcript.tool(&end.id);
-                let name = tool.map_or("tool", |tool| tool.start.native_name.as_str()).to_owned();
+                let name = tool.map_or("tool".to_owned(), |tool| one_line(&tool.start.native_name));
                 self.aside(&format!("✗ {name}: {}", format!("{:?}", end.status).to_lowercase()));
             }
-            EventKind::Retry(failure) => self.aside(&format!("↻ the agent is retrying: {}", clean_line(&failure.message))),
-            EventKind::Notice(notice) => self.aside(&format!("· {}", clean_line(notice))),
+            EventKind::Retry(failure) => self.aside(&format!("↻ the agent is retrying: {}", one_line(&failure.message))),
+            EventKind::Notice(notice) => self.aside(&format!("· {}", one_line(notice))),
             _ => {}
         }
     }
@@ -212,12 +212,12 @@ impl Reply for ConsoleReply {
             self.fresh_line();
         }
         for notice in &answer.notices {
-            self.aside(&format!("· {}", clean_line(notice)));
+            self.aside(&format!("· {}", one_line(notice)));
         }
         if let Some(failure) = &answer.failure {
             self.aside(&format!("✗ {failure}"));
             if let Some(detail) = &answer.detail {
-                self.aside(&format!("  {}", clean_line(detail)));
+                self.aside(&format!("  {}", one_line(detail)));
             }
             if answer.offer.is_some() {
                 self.aside("  what the agent said is kept; /recover delivers it once a newer backend can read it");
@@ -237,15 +237,11 @@ impl Reply for ConsoleReply {
 
 fn tool_line(start: &ToolStart) -> String {
     let about = if start.title.is_empty() { start.target.as_deref().unwrap_or_default() } else { &start.title };
-    let line = clean_line(&format!("{} {about}", start.native_name));
+    let line = one_line(&format!("{} {about}", start.native_name));
     match line.char_indices().nth(120) {
         Some((cut, _)) => format!("{}…", &line[..cut]),
         None => line,
     }
-}
-
-fn clean_line(text: &str) -> String {
-    clean_text(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn footer(answer: &Answer) -> String {

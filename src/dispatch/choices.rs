@@ -89,7 +89,15 @@ pub fn effective(choices: &Choices, lane: &LaneSettings, own: &BTreeMap<String, 
             listed(&descriptor.efforts)
         ));
     }
+    let unkept = choices.allowed_tools != AllowedTools::All && !descriptor.has(Feature::AllowedTools);
     let ceiling = lane.safety.map_or(choices.safety, |safety| safety.min(choices.safety));
+    let ceiling = if unkept { Safety::Default } else { ceiling };
+    if unkept {
+        warnings.push(format!(
+            "backend `{}` cannot hold its agent to ALLOWED_TOOLS: it runs at the level `default`, and what it asks leave for is refused unless it is on the list; set ALLOWED_TOOLS=* or choose another backend",
+            descriptor.name
+        ));
+    }
     if lane.safety.is_some_and(|safety| safety > choices.safety) {
         warnings.push(format!(
             "channels.md asks for safety `{}`, PERMISSION_MODE allows `{}`",
@@ -100,6 +108,8 @@ pub fn effective(choices: &Choices, lane: &LaneSettings, own: &BTreeMap<String, 
     let safety = own.get(names::SAFETY).and_then(|text| safety(text)).map_or(ceiling, |safety| safety.min(ceiling));
     let plan = planning(choices, lane) || own.get(names::MODE).is_some_and(|mode| mode == "plan");
     let (mode, safety) = match (plan, descriptor.has(Feature::Plan)) {
+        // What an agent may do while it plans differs; that it asks is known of the level.
+        _ if unkept => (Mode::Build, Safety::Default),
         (true, true) => (Mode::Plan, safety),
         // Who asked for a plan did not ask for changes.
         (true, false) => (Mode::Build, Safety::Default),
@@ -176,6 +186,20 @@ mod tests {
 
     fn own(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_backend_that_cannot_keep_to_the_allowed_tools_asks_before_everything() {
+        let choices = Choices { safety: Safety::Danger, allowed_tools: AllowedTools::Only(vec!["Read".into()]), ..choices() };
+        let chosen = own(&[("safety", "danger"), ("mode", "plan")]);
+        let lane = LaneSettings { safety: Some(Safety::Danger), ..LaneSettings::default() };
+        let found = effective(&choices, &lane, &chosen, &descriptor("a", ALL));
+        assert_eq!((found.safety, found.mode, found.ceiling), (Safety::Default, Mode::Build, Safety::Default));
+        assert!(found.warnings[0].contains("cannot hold its agent to ALLOWED_TOOLS"), "{found:?}");
+        let able = descriptor("a", r#"["model","effort","plan","allowed-tools"]"#);
+        assert_eq!(effective(&choices, &LaneSettings::default(), &own(&[]), &able).safety, Safety::Danger);
+        let all = Choices { allowed_tools: AllowedTools::All, ..choices };
+        assert_eq!(effective(&all, &LaneSettings::default(), &own(&[]), &descriptor("a", ALL)).safety, Safety::Danger);
     }
 
     #[test]

@@ -10,16 +10,16 @@ use tracing::Instrument as _;
 
 use super::keeping::{Kept, safe};
 use super::questions::Context;
-use super::stage::{Follower, Stage};
+use super::stage::{Follower, Gate, Stage};
 use super::veil::Veil;
 use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{FailureKind, Mode, Part, Safety, Settings, StartTurn, allowed_for};
+use crate::agent::{AllowedTools, FailureKind, Part, Settings, StartTurn, allowed_for};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
-use crate::prompt::{self, MemoryAccess};
+use crate::prompt::{self, Noting};
 use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::{Binding, Hook, LaneSettings, LostTurn, Saving, SessionId};
+use crate::workspace::{Binding, Hook, LaneSettings, LostTurn, Place, Saving, SessionId, memory_place, noted};
 
 /// The setting beside a session that says where it was made.
 pub(super) const DIRECTORY: &str = "directory";
@@ -111,6 +111,11 @@ impl Inner {
                 return plain_failure(name, format!("The working directory of this channel cannot be used. (directory, {id})"));
             }
         };
+        let allowed = self.parts.choices.allowed_tools.clone();
+        if allowed == AllowedTools::Only(Vec::new()) && !backend.descriptor().has(Feature::AllowedTools) {
+            tracing::error!(backend = name, "ALLOWED_TOOLS=none cannot be kept by this backend; nothing runs on it");
+            return plain_failure(name, format!("No tools are allowed here, and this agent cannot be kept from its own. (tools, {id})"));
+        }
         let binding = bindings.get(&event.lane, &name).await;
         // Agents find a session only where it was made; some wait for ever for one that is not there.
         let moved = binding.session.is_some() && binding.settings.get(DIRECTORY) != self.elsewhere(&directory).as_ref();
@@ -137,6 +142,7 @@ impl Inner {
             asker: event.asker,
             expands: backend.descriptor().expands.clone(),
         };
+        let tools = Gate { allowed, backend: backend.clone() };
         let request = TurnRequest {
             id: id.to_owned(),
             event: event.sequence,
@@ -155,6 +161,7 @@ impl Inner {
             asked: HashMap::new(),
             kept: kept.clone(),
             first_tool: None,
+            tools,
         };
         let result = crate::turn::run(request, &self.links, &mut follower).await;
         follower.lift(&result.transcript);
@@ -171,7 +178,7 @@ impl Inner {
         if moved {
             notices.push("The working directory here is another one now; this is a new conversation.".to_owned());
         }
-        let (text, notices) = self.remember(result.text.clone(), notices).await;
+        let (text, notices) = self.remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices).await;
         Answer {
             failure: wording::failure(&result.ending, self.parts.host.query_timeout, result.transcript.retry(), id),
             detail: wording::detail(&result.ending),
@@ -196,22 +203,15 @@ impl Inner {
     ) -> StartTurn {
         let (choices, descriptor) = (&self.parts.choices, backend.descriptor());
         let in_force = self.in_force(&event.lane, lane, descriptor).await;
-        let memory_path = self.parts.workspace.memory_path();
-        // Tools with which the agent may write to memory.md in this turn.
-        // A confined agent writes no file of the gateway's: what is to be remembered it says at the end of its answer.
-        let may_write = in_force.mode == Mode::Build
-            && self.links.host().fence.is_none()
-            && match in_force.safety {
-                Safety::Default => false,
-                Safety::Edit => memory_path.starts_with(&directory),
-                Safety::Danger => true,
-            };
         let allowed_tools = allowed_for(&choices.allowed_tools, descriptor);
-        let allowed = |tool: &&String| allowed_tools.is_empty() || allowed_tools.contains(tool);
-        let write_tools: Vec<String> = descriptor.write_tools.iter().filter(|_| may_write).filter(allowed).cloned().collect();
-        let documents = self.parts.workspace.read().await;
-        let memory = MemoryAccess { path: &memory_path, write_tools: &write_tools };
-        let assembled = prompt::assemble(&documents, &memory);
+        let place = self.memory_of(&event.lane, lane);
+        let documents = self.parts.workspace.read_in(&place).await;
+        let noting = match &place {
+            Place::Operators => Noting::Operators,
+            Place::Here { called, .. } => Noting::Here(called),
+            Place::Nowhere => Noting::Nowhere,
+        };
+        let assembled = prompt::assemble(&documents, noting);
         self.warn_once(assembled.warnings);
         let supported = |feature| descriptor.has(feature);
         StartTurn {
@@ -311,23 +311,46 @@ impl Inner {
         notices
     }
 
-    /// Sees to it that what the agent wrote to `memory.md` is on disk, and moves a final memory block of the answer there.
-    pub(super) async fn remember(&self, text: String, mut notices: Vec<String>) -> (String, Vec<String>) {
-        if let Err(error) = self.parts.workspace.settle_memory().await {
-            tracing::error!(%error, "what the agent wrote to memory.md may not outlive a loss of power");
-        }
+    /// Whose memory a lane has.
+    fn memory_of(&self, lane: &Lane, settings: &LaneSettings) -> Place {
+        // A thread has that of its channel.
+        memory_place(self.parent_of(lane).as_ref().unwrap_or(lane), settings)
+    }
+
+    /// Moves a final memory block of the answer to the memory of the lane; each line says when and in whose turn.
+    pub(super) async fn remember(&self, lane: &Lane, who: Option<&str>, text: String, mut notices: Vec<String>) -> (String, Vec<String>) {
         let (visible, memory) = prompt::extract_memory(&text);
         let Some(memory) = memory else { return (text, notices) };
+        let (_, settings) = self.backend_of(lane).await;
+        let place = self.memory_of(lane, &settings);
         let visible = visible.to_owned();
-        match self.parts.workspace.append_memory(&self.parts.redactor.clean(memory.to_owned())).await {
+        let memory = match (&place, lane) {
+            (Place::Nowhere, _) => {
+                notices.push("What should be remembered was left out: nothing is noted here.".to_owned());
+                return (visible, notices);
+            }
+            // The operator's own words in the operator's own file.
+            (Place::Operators, Lane::Console) => memory.to_owned(),
+            _ => {
+                let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+                noted(memory, &prompt::plain_name(who.unwrap_or(&lane.to_string())), &date)
+            }
+        };
+        match self.parts.workspace.append_memory_in(&place, &self.parts.redactor.clean(memory)).await {
             Ok(()) => (visible, notices),
             Err(error) => {
-                tracing::error!(%error, "cannot append to memory.md; the block stays in the answer");
+                tracing::error!(%error, "cannot append to the memory; the block stays in the answer");
                 notices.push("What should be remembered could not be saved.".to_owned());
                 (text, notices)
             }
         }
     }
+}
+
+/// Who an event's turn is for, as memory names them.
+pub(super) fn on_behalf(event: &Event) -> Option<String> {
+    let name = event.author.as_deref()?;
+    Some(event.asker.map_or_else(|| name.to_owned(), |id| format!("{name}, {id}")))
 }
 
 /// Delivers what agents say by themselves, until the dispatcher is gone.
@@ -336,7 +359,7 @@ pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::Unbounde
         let Some(inner) = inner.upgrade() else { return };
         let now_ms = jiff::Timestamp::now().as_millisecond();
         let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "").accepted(0, now_ms);
-        let (text, notices) = inner.remember(text, Vec::new()).await;
+        let (text, notices) = inner.remember(&event.lane, None, text, Vec::new()).await;
         let answer = Answer { text, notices, usage, ..plain_answer(backend) };
         if let Err(error) = inner.parts.outlet.open(&event).finish(answer.cleaned(&inner.parts.redactor)).await {
             tracing::error!(lane = %event.lane, %error, "what the agent said by itself was not delivered; it is in the recording");

@@ -95,7 +95,7 @@ impl Inner {
         self.links.forget(&lane);
         self.report(&name, &result);
         let TurnResult { ending, text, usage, took, .. } = result;
-        let (text, notices) = self.remember(text, Vec::new()).await;
+        let (text, notices) = self.remember(&event.lane, Some(&lane.to_string()), text, Vec::new()).await;
         if !text.trim().is_empty() && ending == Ending::Completed {
             let origin = Origin::Internal { channel: instruction.channel };
             let place = NewEvent::new(EventKind::Hook, lane, origin, "").accepted(event.sequence, event.accepted_ms);

@@ -173,7 +173,7 @@ impl Inner {
         let date = jiff::Timestamp::from_millisecond(lost.at_ms).ok().filter(|_| old);
         let date = date.map(|at| format!(" of {}", at.strftime("%Y-%m-%d"))).unwrap_or_default();
         notices.push(format!("The reply{date} that could not be read at first. (recovered, {})", lost.turn));
-        let (text, notices) = self.remember(read.text, notices).await;
+        let (text, notices) = self.remember(&lost.lane, None, read.text, notices).await;
         let model = read.session.and_then(|session| session.model);
         Answer { text, notices, model, usage: read.usage, took: read.took, ..plain_answer(label.to_owned()) }.cleaned(&self.parts.redactor)
     }

@@ -10,6 +10,7 @@ use super::question::{OpenQuestion, Settlement};
 use crate::agent::{EventKind, Usage};
 use crate::event::{Attached, Event};
 use crate::fold::Transcript;
+use crate::plain::{clean_text, one_line};
 use crate::redact::Redactor;
 
 /// Where answers go.
@@ -199,14 +200,17 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns it without secrets.
+    /// Returns it without secrets, and without anything that moves a cursor, hides or reorders what is read.
     #[must_use]
     pub fn cleaned(self, redactor: &Redactor) -> Self {
+        let plain = |text: String| redactor.clean(clean_text(&text).into_owned());
         Self {
-            text: redactor.clean(self.text),
-            failure: self.failure.map(|failure| redactor.clean(failure)),
-            notices: self.notices.into_iter().map(|notice| redactor.clean(notice)).collect(),
-            detail: self.detail.map(|detail| redactor.clean(detail)),
+            text: plain(self.text),
+            failure: self.failure.map(plain),
+            notices: self.notices.into_iter().map(plain).collect(),
+            detail: self.detail.map(plain),
+            backend: one_line(&self.backend),
+            model: self.model.map(|model| redactor.clean(one_line(&model))),
             ..self
         }
     }

@@ -11,6 +11,7 @@ use super::{Dispatcher, Inner};
 use crate::agent::descriptor::{Choice, Feature, Sharing};
 use crate::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
 use crate::event::Lane;
+use crate::plain::one_line;
 use crate::workspace::{BindingsError, LaneSettings, is_plain_model};
 
 /// Something that is chosen for a lane and its backend.
@@ -107,11 +108,11 @@ impl Dispatcher {
             return Ok(format!("{name} is ready; it runs its agent once a turn"));
         }
         match self.inner.links.query(&backend, QueryKind::Health, PING).await? {
-            QueryResult::Health(said) => Ok(format!("{name} is ready: {said}")),
+            QueryResult::Health(said) => Ok(format!("{name} is ready: {}", one_line(&said))),
             QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
                 Ok(format!("{name} is ready; its agent tells nothing about its health"))
             }
-            QueryResult::Failed(failure) => Err(format!("{name} does not work: {}", failure.message)),
+            QueryResult::Failed(failure) => Err(format!("{name} does not work: {}", one_line(&failure.message))),
             other => Err(format!("{name} gave a strange answer: {other:?}")),
         }
     }

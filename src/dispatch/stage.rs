@@ -9,10 +9,12 @@ use super::question::Settlement;
 use super::questions::{Context, Questions};
 use super::reply::{Reply, Unseen};
 use super::{lock, veil::Veil};
-use crate::agent::{Ask, AskKey, EventKind};
+use crate::agent::descriptor::Feature;
+use crate::agent::{AllowedTools, Ask, AskKey, AskKind, Decision, EventKind, ToolStart, ToolStatus, permits};
 use crate::figures;
 use crate::fold::Transcript;
-use crate::turn::{Answerer, Audience, Settled};
+use crate::plain::one_line;
+use crate::turn::{Answerer, Audience, Backend, Settled};
 use crate::workspace::Saving;
 
 use super::keeping::Kept;
@@ -49,6 +51,29 @@ pub(super) struct Follower<'a> {
     pub(super) kept: Kept,
     /// The first tool, until it is on disk that there was one.
     pub(super) first_tool: Option<(Saving, EventKind, Transcript)>,
+    pub(super) tools: Gate,
+}
+
+/// Holds a turn's agent to the tools that the operator allows, where it asks.
+pub(super) struct Gate {
+    pub(super) allowed: AllowedTools,
+    pub(super) backend: Arc<dyn Backend>,
+}
+
+impl Gate {
+    fn permits(&self, tool: &ToolStart) -> bool {
+        let descriptor = self.backend.descriptor();
+        permits(&self.allowed, descriptor, tool, descriptor.has(Feature::AllowedTools))
+    }
+
+    /// Tells the operator of a tool that was used all the same.
+    fn watch(&self, tool: &ToolStart) {
+        let changes = matches!(tool.kind.as_str(), "bash" | "file_write" | "file_edit");
+        if changes && !self.permits(tool) {
+            let (tool, backend) = (one_line(&tool.native_name), &self.backend.descriptor().name);
+            tracing::error!(tool, backend, "the agent used a tool that ALLOWED_TOOLS does not name without asking; choose another backend");
+        }
+    }
 }
 
 impl Follower<'_> {
@@ -67,6 +92,12 @@ impl Audience for Follower<'_> {
             self.first_tool = Some((saving, event.clone(), transcript.clone()));
             return;
         }
+        if let EventKind::ToolEnd(end) = event
+            && end.status == ToolStatus::Ok
+            && let Some(tool) = transcript.tool(&end.id)
+        {
+            self.tools.watch(&tool.start);
+        }
         self.veil.pass(event, |event| self.stage.with(|reply| reply.update(event, transcript)));
     }
 
@@ -81,6 +112,17 @@ impl Audience for Follower<'_> {
     }
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
+        if let AskKind::Permission(tool) = &ask.kind
+            && !self.tools.permits(tool)
+        {
+            tracing::warn!(
+                tool = one_line(&tool.native_name),
+                kind = tool.kind,
+                "refused the agent a tool that ALLOWED_TOOLS does not name"
+            );
+            answer.decide(Decision::Deny(Some("The operator does not allow this tool here.".to_owned())));
+            return;
+        }
         let question = self.questions.open(self.context.clone(), ask, answer, &self.stage);
         if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
             self.questions.close(&before);

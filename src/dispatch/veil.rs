@@ -1,9 +1,11 @@
-//! What people may see of an agent's events while they come: no secrets, also when one is said in pieces.
+//! What people may see of an agent's events while they come: no secrets, and nothing that moves a cursor, hides or
+//! reorders what is read; also when either is said in pieces.
 //!
 //! The end of a text that may be the beginning of a secret is held back until more of the text tells what it is. Pinned
 //! by the tests below and by `tests/gateway/terminal.rs`.
 
-use crate::agent::{EventKind, Text, ToolOutput};
+use crate::agent::{EventKind, Failure, PlanEntry, Text, ToolEnd, ToolOutput};
+use crate::plain::{Cleaner, clean_text, one_line};
 use crate::redact::Redactor;
 
 /// Stands between one turn's events and its reply.
@@ -11,11 +13,13 @@ pub(super) struct Veil<'a> {
     redactor: &'a Redactor,
     /// More of a part, held back.
     held: Option<Text>,
+    /// The part that grows, and where in a terminal sequence it is.
+    cleaner: (u32, Cleaner),
 }
 
 impl<'a> Veil<'a> {
     pub(super) fn new(redactor: &'a Redactor) -> Self {
-        Self { redactor, held: None }
+        Self { redactor, held: None, cleaner: Default::default() }
     }
 
     /// Shows what may be seen of an event, and before it what was held back and is none of a secret.
@@ -25,17 +29,38 @@ impl<'a> Veil<'a> {
             EventKind::ToolStart(start) => {
                 self.lift(&mut show);
                 let mut start = start.clone();
-                start.title = self.redactor.clean(start.title);
-                start.target = start.target.map(|target| self.redactor.clean(target));
+                start.native_name = self.line(&start.native_name);
+                start.title = self.line(&start.title);
+                start.target = start.target.map(|target| self.plain(&target));
                 show(&EventKind::ToolStart(start));
             }
             EventKind::ToolOutput(output) => {
-                let text = self.redactor.clean(output.text.clone());
-                show(&EventKind::ToolOutput(ToolOutput { text, ..output.clone() }));
+                show(&EventKind::ToolOutput(ToolOutput { text: self.plain(&output.text), ..output.clone() }));
             }
-            EventKind::Notice(notice) => show(&EventKind::Notice(self.redactor.clean(notice.clone()))),
-            other => show(other),
+            EventKind::ToolEnd(end) => {
+                let output = end.output.as_ref().map(|output| self.plain(output));
+                show(&EventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
+            }
+            EventKind::Thinking(text) => show(&EventKind::Thinking(Text { text: self.plain(&text.text), ..text.clone() })),
+            EventKind::Plan(steps) => {
+                show(&EventKind::Plan(steps.iter().map(|step| PlanEntry { text: self.line(&step.text), ..step.clone() }).collect()));
+            }
+            EventKind::Retry(failure) => {
+                show(&EventKind::Retry(Failure { message: self.line(&failure.message), ..failure.clone() }));
+            }
+            EventKind::Notice(notice) => show(&EventKind::Notice(self.line(notice))),
+            EventKind::Mode(mode) => show(&EventKind::Mode(self.line(mode))),
+            EventKind::Title(title) => show(&EventKind::Title(self.line(title))),
+            EventKind::Usage(_) | EventKind::Unrecognised(_) | EventKind::Raw(_) => show(event),
         }
+    }
+
+    fn plain(&self, text: &str) -> String {
+        self.redactor.clean(clean_text(text).into_owned())
+    }
+
+    fn line(&self, text: &str) -> String {
+        self.redactor.clean(one_line(text))
     }
 
     /// Shows what is held back: nothing more comes.
@@ -50,10 +75,14 @@ impl<'a> Veil<'a> {
         if self.held.as_ref().is_some_and(|held| held.part != part) {
             self.lift(&mut show);
         }
+        if replace || self.cleaner.0 != part {
+            self.cleaner = (part, Cleaner::default());
+        }
+        let said = self.cleaner.1.clean(&text.text);
         let mut whole = match self.held.take() {
-            Some(held) if !replace => held.text + &text.text,
+            Some(held) if !replace => held.text + &said,
             // The whole part again holds what was held back.
-            _ => text.text.clone(),
+            _ => said.into_owned(),
         };
         whole = self.redactor.clean(whole);
         let held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
@@ -110,6 +139,62 @@ mod tests {
             let screens_of_growing = screens(&growing);
             assert!(screens_of_growing.iter().all(|screen| clean.starts_with(screen.as_str())), "{screens_of_growing:#?}");
             assert_eq!(screens_of_growing.last().unwrap(), clean);
+        }
+    }
+
+    #[test]
+    fn no_cut_of_a_text_lets_a_sequence_or_what_it_carries_through() {
+        let said = "a\u{1b}]52;c;Y29weQ==\u{7}b\u{1b}[31mc\u{202e}d\0e\u{9b}2Kf\u{1b}]8;;https://x\u{1b}\\g";
+        for size in 1..said.len() {
+            let mut pieces = Vec::new();
+            let mut rest = said;
+            while !rest.is_empty() {
+                let cut = rest.ceil_char_boundary(size);
+                pieces.push(more(0, &rest[..cut]));
+                rest = &rest[cut..];
+            }
+            assert_eq!(screens(&pieces).last().unwrap(), "abcdefg", "in pieces of {size}");
+        }
+        assert_eq!(screens(&[whole("a\u{1b}["), whole("31m")]).last().unwrap(), "31m", "another text is in no sequence");
+    }
+
+    #[test]
+    fn every_word_of_an_agent_is_plain_and_names_are_one_line() {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let odd = format!("a\n\u{1b}]0;x\u{7}b\0\u{2067}\u{85}c{SECRET}");
+        let start = crate::agent::ToolStart {
+            id: "t".into(),
+            parent: None,
+            kind: "bash".into(),
+            native_name: odd.clone(),
+            title: odd.clone(),
+            target: Some(odd.clone()),
+            input: "{}".into(),
+        };
+        let failure = Failure { kind: crate::agent::FailureKind::Other, message: odd.clone(), retry_after_ms: None };
+        let end =
+            ToolEnd { id: "t".into(), status: crate::agent::ToolStatus::Ok, output: Some(odd.clone()), exit_code: None, diffs: vec![] };
+        let events = [
+            EventKind::ToolStart(start),
+            EventKind::ToolEnd(end),
+            EventKind::ToolOutput(ToolOutput { id: "t".into(), text: odd.clone() }),
+            EventKind::Thinking(Text { part: 0, text: odd.clone(), replace: false }),
+            EventKind::Plan(vec![PlanEntry { text: odd.clone(), status: crate::agent::PlanStatus::Active }]),
+            EventKind::Retry(failure),
+            EventKind::Notice(odd.clone()),
+            EventKind::Mode(odd.clone()),
+            EventKind::Title(odd.clone()),
+        ];
+        for event in events {
+            let mut shown = Vec::new();
+            Veil::new(&redactor).pass(&event, |event| shown.push(format!("{event:?}")));
+            let shown = shown.concat();
+            // As Debug writes it; the target and texts of their own keep their line breaks.
+            assert!(!shown.contains("\\u{") && !shown.contains("\\0") && !shown.contains(SECRET), "{shown}");
+            assert!(shown.contains("a bc***") || shown.contains("a\\nbc***"), "{shown}");
+            if let EventKind::ToolStart(_) = event {
+                assert!(shown.contains("native_name: \"a bc***\", title: \"a bc***\""), "{shown}");
+            }
         }
     }
 

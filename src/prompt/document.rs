@@ -52,6 +52,8 @@ impl Document {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Documents {
     texts: [Option<String>; 6],
+    /// What was noted where the prompt is for: where that is, and the text.
+    pub noted: Option<(String, String)>,
     /// What was wrong with reading them, one line each, naming the file.
     pub warnings: Vec<String>,
 }

@@ -9,8 +9,8 @@ mod memory;
 mod neutral;
 mod payload;
 
-pub use assemble::{Assembled, LIMIT, MemoryAccess, assemble, sections};
+pub use assemble::{Assembled, LIMIT, Noting, assemble, sections};
 pub use document::{Document, Documents};
 pub use memory::extract_memory;
-pub use neutral::neutralise;
+pub use neutral::{name as plain_name, neutralise};
 pub use payload::{Payload, quote_payload, readable_form};

@@ -64,7 +64,8 @@ fn stop_at_signs(text: &str) -> String {
 }
 
 /// A name on one line that cannot end its own brackets.
-fn name(author: &str) -> String {
+#[must_use]
+pub fn name(author: &str) -> String {
     let cleaned: String = author
         .chars()
         .map(|c| match c {

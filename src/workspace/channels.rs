@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::FileError;
+use super::remembered::MemoryOf;
 use super::replace::replace;
 use super::sections::{Entry, Section, sections};
 use crate::agent::{Mode, Safety};
@@ -31,6 +32,10 @@ pub struct LaneSettings {
     pub safety: Option<Safety>,
     /// `plan` allows nothing else.
     pub mode: Option<Mode>,
+    /// The project it belongs to, in lower case.
+    pub project: Option<String>,
+    /// Where what agents note goes; none: as usual.
+    pub memory: Option<MemoryOf>,
     /// Why nothing may run here, until the file is mended.
     pub fault: Option<String>,
 }
@@ -71,7 +76,10 @@ impl Channels {
             let (mut settings, of) = read(section, &mut warnings);
             if let Some(of) = of {
                 match projects.get(&of.text().to_lowercase()) {
-                    Some(project) => settings = settings.or(project),
+                    Some(project) => {
+                        settings = settings.or(project);
+                        settings.project = Some(of.text().to_lowercase());
+                    }
                     None => {
                         let fault = format!("channels.md line {}: there is no section `## project {}`", of.line, of.text());
                         warnings.push(format!("{fault}; nothing runs in {lane}"));
@@ -112,6 +120,8 @@ impl LaneSettings {
             backends: self.backends.or_else(|| project.backends.clone()),
             safety: self.safety.or(project.safety),
             mode: self.mode.or(project.mode),
+            memory: self.memory.or(project.memory),
+            project: self.project.or_else(|| project.project.clone()),
             fault: self.fault.or_else(|| project.fault.clone()),
         }
     }
@@ -149,6 +159,13 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                 None => {
                     strange("`safety` is none of `default`, `edit`, `danger`; `default` counts");
                     settings.safety = Some(Safety::Default);
+                }
+            },
+            "memory" => match MemoryOf::named(text) {
+                Some(memory) => settings.memory = Some(memory),
+                None => {
+                    strange("`memory` is none of `project`, `own`, `shared`, `none`; `none` counts");
+                    settings.memory = Some(MemoryOf::Nothing);
                 }
             },
             "mode" => match text {

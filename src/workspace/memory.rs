@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::FileError;
-use super::fresh::{self, Stamp};
+use super::fresh::Stamp;
 use super::replace::sync_folder;
 
 /// What a new `memory.md` holds.
@@ -41,19 +41,6 @@ pub(super) fn append(path: &Path, text: &str) -> Result<Option<Stamp>, FileError
         }
     }
     Err(FileError::new("append to", path, io::Error::other("it keeps being replaced by another program")))
-}
-
-/// Sees to it that the file is on disk unless it is in the state `settled`, which is brought up to date. Returns whether it
-/// was not. A missing file is nothing.
-pub(super) fn settle(path: &Path, settled: &mut Option<Stamp>) -> Result<bool, FileError> {
-    let stamp = fresh::stamp(path).map_err(|source| FileError::new("look at", path, source))?;
-    if stamp.is_none() || stamp == *settled {
-        return Ok(false);
-    }
-    File::open(path).and_then(|file| file.sync_data()).map_err(|source| FileError::new("sync", path, source))?;
-    path.parent().inspect(|folder| sync_folder(folder));
-    *settled = stamp;
-    Ok(true)
 }
 
 /// Appends; none when the file was replaced meanwhile and the text is not in what replaced it.

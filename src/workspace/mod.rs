@@ -25,11 +25,13 @@ mod memory;
 mod outline;
 mod pins;
 mod profiles;
+mod remembered;
 mod replace;
 mod schedule_notes;
 mod sections;
 mod webhooks;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -49,6 +51,7 @@ pub use lock::{Held, Lock};
 pub use lost::{LostState, LostTurn, LostTurns};
 pub use pins::{PinFile, Pins};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
@@ -95,8 +98,8 @@ struct Inner {
     appending: RwLock<()>,
     /// `memory.md` as we left it when we last appended.
     appended: Mutex<Option<Stamp>>,
-    /// `memory.md` as it was when it was last known to be on disk.
-    settled: Mutex<Option<Stamp>>,
+    /// The files below `memory/` likewise.
+    noted: Mutex<HashMap<PathBuf, Stamp>>,
     /// The last whole text of every document, for when one cannot be read.
     last: Mutex<[Option<String>; 6]>,
     channels: Mutex<Followed<Channels>>,
@@ -125,7 +128,7 @@ impl Workspace {
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
-                settled: Mutex::default(),
+                noted: Mutex::default(),
                 last: Mutex::default(),
                 channels: Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse)),
                 hooks: Mutex::new(Followed::new(folder.join("agents.md"), Hooks::parse)),
@@ -291,19 +294,6 @@ impl Workspace {
     pub async fn read(&self) -> Documents {
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.read()).await
-    }
-
-    /// Returns when what others wrote to `memory.md` is on disk, and whether it had changed since the last time.
-    ///
-    /// # Errors
-    /// [`FileError`]; the change may not outlive a loss of power.
-    pub async fn settle_memory(&self) -> Result<bool, FileError> {
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            let mut settled = inner.settled.lock().unwrap_or_else(PoisonError::into_inner);
-            memory::settle(&inner.path(Document::Memory), &mut settled)
-        })
-        .await
     }
 
     /// Appends text to `memory.md` and returns when it is on disk. A blank text is nothing.

@@ -205,14 +205,20 @@ async fn memory_is_appended_on_lines_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_an_agent_wrote_to_its_memory_is_put_on_disk_once() {
+async fn what_is_noted_in_one_place_is_read_in_no_other() {
     let (_folder, workspace) = workspace().await;
-    assert!(!workspace.settle_memory().await.unwrap(), "there is none");
-    put(&workspace, "memory.md", "- new");
-    assert!(workspace.settle_memory().await.unwrap());
-    assert!(!workspace.settle_memory().await.unwrap(), "it did not change");
-    put(&workspace, "memory.md", "- new\n- newer");
-    assert!(workspace.settle_memory().await.unwrap());
+    let here = |file: &str| Place::Here { file: file.to_owned(), called: "this channel".to_owned() };
+    workspace.append_memory_in(&here("channel-1.md"), "- one\n").await.unwrap();
+    workspace.append_memory_in(&here("channel-1.md"), "- two\n").await.unwrap();
+    workspace.append_memory_in(&Place::Nowhere, "- lost\n").await.unwrap();
+    workspace.append_memory_in(&Place::Operators, "- all\n").await.unwrap();
+    let noted = async |place: &Place| workspace.read_in(place).await.noted;
+    assert_eq!(noted(&here("channel-1.md")).await, Some(("this channel".to_owned(), "# Memory\n\n- one\n- two\n".to_owned())));
+    for place in [here("channel-2.md"), Place::Operators, Place::Nowhere] {
+        assert_eq!(noted(&place).await, None);
+    }
+    let operators = fs::read_to_string(workspace.memory_path()).unwrap();
+    assert_eq!(operators, "# Memory\n\n- all\n");
 }
 
 #[tokio::test]
@@ -310,14 +316,14 @@ async fn on_a_full_disk(disk: &Path) {
 
 #[tokio::test]
 async fn the_starter_files_make_a_whole_prompt() {
-    use crate::prompt::{MemoryAccess, assemble};
+    use crate::prompt::{Noting, assemble};
 
     let (_folder, workspace) = workspace().await;
     let starters = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
     for document in Document::ALL {
         fs::copy(starters.join(document.file()), workspace.folder().join(document.file())).unwrap();
     }
-    let prompt = assemble(&workspace.read().await, &MemoryAccess { path: &workspace.memory_path(), write_tools: &[] });
+    let prompt = assemble(&workspace.read().await, Noting::Operators);
     assert_eq!((prompt.sections.len(), prompt.warnings), (6, Vec::new()));
     assert!(prompt.text.len() < 6_000, "starters are short: {} bytes", prompt.text.len());
 }

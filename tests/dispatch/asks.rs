@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aetheel::agent::{Action, Ask, AskKind, Chunk, Command, Decision, EventKind, Exit, Input, Question, ToolStart, Write};
+use aetheel::agent::{Action, AllowedTools, Ask, AskKind, Chunk, Command, Decision, EventKind, Exit, Input, Question, ToolStart, Write};
 use aetheel::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
 use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::turn::ProcessCommand;
@@ -55,7 +55,9 @@ fn asking() -> Understanding {
         Input::Line(line) if line.text == "withdraw" => Ok(vec![Action::AskWithdrawn(9)]),
         Input::Command(Command::Answer(answer)) => {
             let told = serde_json::to_string(&answer.decision).unwrap();
-            Ok(vec![event(EventKind::Notice(told.clone())), Action::Write(Write { proc: 1, body: vec![Chunk::Text(format!("{told}\n"))] })])
+            // A mark stands for what nobody would see.
+            let shown = told.replace('\u{200b}', "<stop>");
+            Ok(vec![event(EventKind::Notice(shown)), Action::Write(Write { proc: 1, body: vec![Chunk::Text(format!("{told}\n"))] })])
         }
         _ => usual(state, input),
     })
@@ -113,7 +115,7 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
         assert!(question.title.contains(what), "{question:?}");
         desk.dispatcher.answer(&question.id, &user(ANN), given).unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
         let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
-        let told = serde_json::to_string(&got).unwrap().replace("sk-canary-1", "***");
+        let told = serde_json::to_string(&got).unwrap().replace("sk-canary-1", "***").replace('\u{200b}', "<stop>");
         assert_eq!(notice, told, "{what}");
         let settled = desk.collected.settled(1).await;
         assert!(matches!(&settled[..], [(id, Settlement::Answered { by, .. })] if *id == question.id && by == "user 4"), "{settled:?}");
@@ -264,4 +266,39 @@ async fn what_is_asked_is_shown_after_what_was_said_and_without_secrets() {
     assert!(matches!(&desk.collected.shown.lock().unwrap()[..], [EventKind::Text(text)] if text.text == "before "));
     desk.dispatcher.answer(&question.id, &user(ANN), Decision::DenyAndStop).unwrap();
     desk.collected.answers(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_the_operator_did_not_list_is_refused_and_nobody_is_asked() {
+    let only = |names: &[&str]| AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect());
+    let desk = Desk::new(obedient(), Wishes { allowed_tools: only(&["Read", "Grep"]), ..wishes() }).await;
+    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
+    assert!(notice.contains("deny") && notice.contains("The operator does not allow this tool here."), "{notice}");
+    assert!(desk.collected.settled(0).await.is_empty());
+    let desk = Desk::new(obedient(), Wishes { allowed_tools: only(&["Bash(ls:*)"]), ..wishes() }).await;
+    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
+    let question = desk.collected.questions(1).await.remove(0);
+    desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce).unwrap();
+    desk.collected.answers(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_tool_is_allowed_an_agent_that_cannot_be_kept_from_its_own_is_not_started() {
+    let launcher = obedient();
+    let desk = Desk::new(launcher.clone(), Wishes { allowed_tools: AllowedTools::Only(vec![]), ..wishes() }).await;
+    desk.dispatcher.submit(message(7, "ls")).unwrap();
+    let failure = desk.collected.answers(1).await[0].1.failure.clone().unwrap();
+    assert!(failure.starts_with("No tools are allowed here, and this agent cannot be kept from its own. (tools, "), "{failure}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_an_agent_says_moves_a_cursor_hides_or_reorders_what_people_read() {
+    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+        agent.say(&["text a\u{1b}]52;c;Y29weQ==\u{7}b\u{1b}[2Jc\u{202e}d\u{0}e", "done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    desk.dispatcher.submit(message(7, "speak")).unwrap();
+    assert_eq!(desk.collected.answers(1).await[0].1.text.trim(), "abcde");
 }

@@ -193,8 +193,8 @@ async fn what_a_hook_says_goes_to_its_channel_and_its_memory_to_the_file() {
     assert_eq!(told[0], (Origin::Internal { channel: Some(42) }, "Off we go.".to_owned(), None));
     assert_eq!(told[1].0, Origin::Message { channel: 7, message: 1 });
     assert_eq!(told[2], (Origin::Internal { channel: None }, "ok".to_owned(), None));
-    let memory = std::fs::read_to_string(desk.folder.path().join("config/memory.md")).unwrap();
-    assert!(memory.contains("- began"), "{memory}");
+    let memory = std::fs::read_to_string(desk.folder.path().join("config/memory/channel-7.md")).unwrap();
+    assert!(memory.contains("[hook:agent_begin:channel:7] began"), "{memory}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -287,7 +287,7 @@ async fn no_agent_of_a_hook_is_kept_and_its_questions_are_dismissed() {
     }
 }
 
-/// Reads `memory.md` at the moment of delivery.
+/// Reads the memory at the moment of delivery.
 struct Watching {
     memory: PathBuf,
     seen: mpsc::UnboundedSender<String>,
@@ -324,9 +324,9 @@ async fn memory_is_written_before_the_answer_is_delivered_and_the_event_complete
     let limits = Limits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &Arc::default(), limits).await;
     let (seen, mut memory) = mpsc::unbounded_channel();
-    parts.outlet = Arc::new(Watching { memory: parts.workspace.memory_path(), seen });
+    parts.outlet = Arc::new(Watching { memory: parts.workspace.folder().join("memory/channel-7.md"), seen });
     let dispatcher = Dispatcher::new(parts);
     dispatcher.submit(message(7, "I like tea")).unwrap();
     let then = tokio::time::timeout(Duration::from_secs(20), memory.recv()).await.unwrap().unwrap();
-    assert!(then.contains("- likes tea"), "{then}");
+    assert!(then.contains("] likes tea"), "{then}");
 }

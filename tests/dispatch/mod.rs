@@ -9,6 +9,7 @@ mod hooks;
 mod hostile;
 mod kept;
 mod lost;
+mod memory;
 mod order;
 mod pulse;
 mod sessions;

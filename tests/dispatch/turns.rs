@@ -255,28 +255,8 @@ async fn a_memory_block_is_on_disk_before_the_answer_is_shown_without_it() {
     desk.ask(7, "I like tea");
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text.trim(), "Noted.");
-    let memory = std::fs::read_to_string(desk.folder.path().join("config/memory.md")).unwrap();
-    assert!(memory.starts_with("# Memory") && memory.contains("- likes tea"), "{memory}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_memory_file_is_offered_for_writing_only_where_the_agent_may_write() {
-    for (safety, offered) in [(Safety::Default, false), (Safety::Edit, false), (Safety::Danger, true)] {
-        let prompts = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let seen = prompts.clone();
-        let guest = except(move |input| {
-            if let Input::Command(Command::StartTurn(start)) = input {
-                seen.lock().unwrap().push(start.settings.system_prompt.clone().unwrap());
-            }
-            None
-        });
-        let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, safety, ..Wishes::default() }).await;
-        desk.ask(7, "hi");
-        desk.collected.answers(1).await;
-        let path = desk.folder.path().join("config/memory.md").display().to_string();
-        // The agent's working directory is another folder: where edits end.
-        assert_eq!(prompts.lock().unwrap()[0].contains(&path), offered, "{safety:?}");
-    }
+    let memory = std::fs::read_to_string(desk.folder.path().join("config/memory/channel-7.md")).unwrap();
+    assert!(memory.starts_with("# Memory") && memory.contains("] likes tea\n"), "{memory}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -109,7 +109,8 @@ async fn a_conversation_goes_on_after_a_restart_of_the_program() {
     first.signal(rustix::process::Signal::TERM);
     assert_eq!(first.ended().await.code, 0);
     assert!(installation.read("state/sessions.md").contains("demo-"), "{}", installation.read("state/sessions.md"));
-    assert!(installation.read("memory.md").contains("the number 42"), "{}", installation.read("memory.md"));
+    let noted = installation.read(&format!("memory/channel-{CHANNEL}.md"));
+    assert!(noted.contains("the number 42"), "{noted}");
 
     let _second = serving(&installation).await;
     local.mention(CHANNEL, ANN, "history");

@@ -107,7 +107,7 @@ async fn auto_answers_at_the_console_and_in_discord_and_its_choice_is_logged() {
 
 #[tokio::test]
 async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
-    let installation = with_programs(&[("able", "echo able 2.1.0 && exit 0")]).with("AGENT_BACKEND", "able");
+    let installation = with_programs(&[("able", "echo able 2.1.0 && exit 0")]).with("AGENT_BACKEND", "able").with("ALLOWED_TOOLS", "Read");
     let able = json!({
         "label": "Able", "programs": [{ "name": "able", "version-arguments": versions() }], "understands": ["^1"],
         "sharing": "session", "one-shot": "offered", "features": ["resume", "effort", "model"],

@@ -30,6 +30,7 @@ async fn said(local: &LocalDiscord, channel: u64, user: u64, name: &str, value: 
 async fn what_is_chosen_is_kept_per_channel_and_backend_over_restarts() {
     let local = LocalDiscord::start().await;
     let installation = with_agent(with_agent(installed(&local), "claude", "2.1.197"), "codex", "codex-cli 0.169.0")
+        .with("ALLOWED_BACKENDS", "claude, codex")
         .with("PERMISSION_MODE", "acceptEdits")
         .with("ANTHROPIC_API_KEY", "test-key-of-nobody")
         .with("CODEX_API_KEY", "test-key-of-nobody-else");
@@ -68,7 +69,7 @@ async fn what_is_chosen_is_kept_per_channel_and_backend_over_restarts() {
 #[tokio::test]
 async fn a_backend_that_cannot_work_is_not_offered_and_refused_with_its_reason() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local);
+    let installation = installed(&local).with("ALLOWED_BACKENDS", "locked");
     let mut locked = Wat::new("locked", "locked-1");
     locked.descriptor = json!({ "programs": [{ "name": "aetheel" }], "credentials": [{ "variable": "LOCKED_KEY" }] });
     fs::write(installation.backend("locked"), locked.build()).unwrap();

@@ -60,7 +60,7 @@ async fn nothing_shows_them(log_level: &str) {
     }
     let drafts = local.requests().into_iter().filter(|request| request.body.contains("my key is")).count();
     assert!(drafts >= 2, "the first answer was streamed");
-    assert!(!installation.recordings().is_empty() && installation.read("memory.md").contains("***"));
+    assert!(!installation.recordings().is_empty() && installation.read(&format!("memory/channel-{CHANNEL}.md")).contains("***"));
 }
 
 #[tokio::test]

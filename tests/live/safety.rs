@@ -100,37 +100,3 @@ async fn accepted_edits_end_at_the_workspace() {
         assert!(!gateway.path("home/outside.txt").exists(), "{tools}: {result}");
     }
 }
-
-/// The file that the system prompt says the agent may append to.
-fn offered_memory(system: &str) -> Option<&str> {
-    let (_, rest) = system.split_once("by appending them to `")?;
-    rest.split_once("` with the Write tool").map(|(path, _)| path)
-}
-
-#[tokio::test]
-#[ignore = "needs the real CLI: make test-live"]
-async fn the_agent_writes_its_memory_where_the_system_prompt_says_it_may() {
-    for (mode, folder) in [("bypassPermissions", "config"), ("acceptEdits", "workspace/config")] {
-        let model = ModelServer::answering(|request| {
-            let system = request.system();
-            let path = offered_memory(&system);
-            match request.tool_results().len() {
-                _ if request.prompts().last() == Some(&"And now?") => Reply::text("It is there."),
-                0 => Reply::tool("toolu_1", "Read", json!({"file_path": path})),
-                1 => Reply::tool("toolu_2", "Write", json!({"file_path": path, "content": "# Memory\n- a fact\n"})),
-                _ => Reply::text("Noted."),
-            }
-        });
-        let gateway = LiveGateway::new(model.await).with("PERMISSION_MODE", mode).with("ALLOWED_TOOLS", "Read,Write");
-        let folder_path = gateway.path(folder).display().to_string();
-        let gateway = gateway.with("CONFIG_DIR", &folder_path);
-        gateway.talk(&["Remember a fact.", "And now?"]).await.answers("Noted.\nIt is there.\n");
-        let requests = gateway.model.requests();
-        assert_eq!(gateway.read(&format!("{folder}/memory.md")), "# Memory\n- a fact\n", "{mode}: {:?}", requests[2].tool_results());
-        assert!(requests.last().unwrap().system().contains("- a fact"));
-    }
-    let gateway = LiveGateway::new(ModelServer::answering(|_| Reply::text("ok")).await).with("PERMISSION_MODE", "acceptEdits");
-    let gateway = gateway.with("ALLOWED_TOOLS", "Read,Write");
-    gateway.talk(&["Hello"]).await.answers("ok\n");
-    assert_eq!(offered_memory(&gateway.model.only_request().system()), None, "edits end at the workspace, the file is outside");
-}

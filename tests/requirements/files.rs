@@ -161,23 +161,19 @@ async fn requirement_15_memory_is_shown_added_to_and_made_when_missing() {
 
     local.mention(OTHER, ANN, "remember the cat is called Tom");
     local.wait_for_message(OTHER, |text| text == "Noted.").await;
-    assert!(installation.read("memory.md").contains("the cat is called Tom"), "15.4: it is written");
-    let prompt = system_prompt(&local, CHANNEL).await;
+    let noted = installation.read(&format!("memory/channel-{OTHER}.md"));
+    assert!(noted.contains("the cat is called Tom"), "15.4: it is written");
+    let prompt = system_prompt(&local, OTHER).await;
     assert!(prompt.contains("the cat is called Tom"), "15.1, 15.4: {prompt}");
+    write(&installation, "memory.md", "# Memory\n\n- the dog is called Rex\n");
+    let prompt = system_prompt(&local, CHANNEL).await;
+    assert!(
+        prompt.contains("Rex") && !prompt.contains("Tom"),
+        "15.1: the operator's is shown everywhere, others' only where it was noted: {prompt}"
+    );
     remove(&installation, "memory.md");
     system_prompt(&local, CHANNEL).await;
     assert_eq!(installation.read("memory.md").trim(), "# Memory", "15.5: made again when it is gone");
-
-    // 15.3: where the agent has a Write tool and may use it, it is told to.
-    let discord = discord().await;
-    let claude = super::with_claude(&discord).with("ALLOWED_TOOLS", "Read,Write");
-    let _bot = serving(&claude).await;
-    discord.mention(CHANNEL, ANN, "hello");
-    discord.wait_for_message(CHANNEL, |text| text == super::CLAUDE_SAYS).await;
-    let session = super::behind(&super::calls(&claude)[0], "--session-id").unwrap().to_owned();
-    let heard = fs::read_to_string(claude.path(&format!("home/calls-{session}"))).unwrap();
-    let path = claude.path("config/memory.md").canonicalize().unwrap();
-    assert!(heard.contains(&format!("appending them to `{}` with the Write tool", path.display())), "15.3: {heard}");
 }
 
 #[tokio::test]
@@ -186,7 +182,8 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
     let (installation, mut bot) = with_all_files(&local).await;
     local.mention(CHANNEL, ANN, "remember the door is blue");
     local.wait_for_message(CHANNEL, |text| text == "Noted.").await;
-    assert!(installation.read("memory.md").contains("the door is blue"), "21.2: on disk before it was answered");
+    let noted = installation.read(&format!("memory/channel-{CHANNEL}.md"));
+    assert!(noted.contains("the door is blue"), "21.2: on disk before it was answered");
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let folder = installation.path("config");

@@ -419,6 +419,7 @@ pub struct Wishes {
     pub safety: Safety,
     pub secret: Option<String>,
     pub approvers: Vec<u64>,
+    pub allowed_tools: AllowedTools,
     /// A feature the backend declares besides.
     pub feature: Option<&'static str>,
 }
@@ -433,6 +434,7 @@ impl Default for Wishes {
             safety: Safety::Edit,
             secret: None,
             approvers: vec![],
+            allowed_tools: AllowedTools::All,
             feature: None,
         }
     }
@@ -453,6 +455,7 @@ impl Desk {
         parts.host.query_timeout = wishes.query_timeout;
         parts.choices.safety = wishes.safety;
         parts.choices.approvers = wishes.approvers;
+        parts.choices.allowed_tools = wishes.allowed_tools;
         parts.recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, redactor.clone());
         parts.redactor = redactor;
         let recorder = parts.recorder.clone();

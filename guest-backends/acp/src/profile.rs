@@ -50,6 +50,7 @@ impl Profile {
             program: program.to_owned(),
             arguments: texts(options.list("arguments")),
             environment: environment.into_iter().collect(),
+            files: Vec::new(),
         });
         let mode = |level: &str| options["modes"].text(level).map(str::to_owned);
         self.modes = Modes { default: mode("default"), edit: mode("edit"), danger: mode("danger"), plan: mode("plan") };

@@ -8,6 +8,7 @@
 
 mod answer;
 mod failure;
+mod limits;
 mod live;
 mod native_id;
 mod once;

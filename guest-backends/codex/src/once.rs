@@ -1,8 +1,7 @@
 //! `codex exec --json`: one process, one turn.
 //!
-//! The prompt goes in on stdin, named by `-`. The system prompt of a new thread is an argument (`-c
-//! developer_instructions=`), because Codex 0.169.0 takes one from nowhere else but its own folder; one that is too long for
-//! that, and changes of it, go in front of the prompt.
+//! The prompt goes in on stdin, named by `-`, and the system prompt before it: Codex 0.169.0 takes one from an argument,
+//! which everybody on the machine can read, or from its own folder, which is the operator's.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
@@ -11,13 +10,11 @@ use aetheel_backend_sdk::wit::{
 };
 use aetheel_backend_sdk::{Emit, TurnResult};
 
+use crate::limits::{self, Limits};
 use crate::native_id::NativeId;
 use crate::story::{Life, Story};
 use crate::tokens::Tokens;
 use crate::{failure, prompt};
-
-/// What an argument may have, less than the kernel takes (131,071 bytes).
-const ARGUMENT_BYTES: usize = 120_000;
 
 /// A turn of `codex exec`.
 #[derive(Debug, Default)]
@@ -48,8 +45,7 @@ impl Agent for Once {
             self.requested = Some((id, start.fork));
         }
         let settings = &start.settings;
-        let (text, told) = prompt::instructions(settings);
-        self.told = told;
+        self.told = prompt::instructions(settings).1;
         self.model.clone_from(&settings.model);
         let mut arguments = vec!["exec".to_owned()];
         // Below `danger` the sandbox decides, and nobody is asked. `resume` and `fork` do not know the flag.
@@ -74,18 +70,9 @@ impl Agent for Once {
             Some(effort) => emit.diagnostic(Level::Warn, format!("Codex has no effort {effort:?}: left at its default")),
             None => {}
         }
-        let mut stdin: Vec<String> = start.parts.iter().map(prompt::text).collect();
-        match &self.requested {
-            None => {
-                let option = format!("developer_instructions={}", toml(text));
-                if option.len() > ARGUMENT_BYTES {
-                    stdin.splice(0..0, prompt::change(settings, None));
-                } else if !text.is_empty() {
-                    arguments.extend(["-c".to_owned(), option]);
-                }
-            }
-            Some((id, _)) => drop(stdin.splice(0..0, prompt::change(settings, id.told))),
-        }
+        arguments.extend(Limits::of(settings).arguments());
+        let told = self.requested.as_ref().and_then(|(id, _)| id.told);
+        let stdin: Vec<String> = prompt::change(settings, told).into_iter().chain(start.parts.iter().map(prompt::text)).collect();
         arguments.push("--".to_owned());
         arguments.extend(self.requested.iter().map(|(id, _)| id.thread.clone()));
         arguments.push("-".to_owned());
@@ -166,13 +153,9 @@ impl Once {
 /// None: no sandbox at all.
 fn sandbox(settings: &Settings) -> Option<&'static str> {
     match (settings.mode, settings.safety) {
+        _ if !limits::may_write(settings) => Some("read-only"),
         (Mode::Plan, _) | (Mode::Build, Safety::Default) => Some("read-only"),
         (Mode::Build, Safety::Edit) => Some("workspace-write"),
         (Mode::Build, Safety::Danger) => None,
     }
-}
-
-/// A TOML string: as in JSON, but for one character.
-fn toml(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

@@ -81,6 +81,31 @@ fn a_thread_is_opened_with_what_the_safety_level_and_mode_mean() {
 }
 
 #[test]
+fn a_thread_has_only_the_allowed_tools_however_it_is_opened() {
+    let mut play = play("live-init-prompt-streaming");
+    let mut start = live("hi");
+    start.settings.allowed_tools = vec!["web_search".to_owned()];
+    play.start(start.clone()).until(is_done);
+    let params = &play.written_with("thread/start")[0]["params"];
+    assert_eq!((&params["config"]["features.shell_tool"], &params["config"]["features.multi_agent"]), (&json!(false), &json!(false)));
+    assert_eq!(params["config"].get("web_search"), None);
+    assert_eq!((&params["approvalPolicy"], &params["sandbox"]), (&json!("never"), &json!("read-only")));
+    start.settings.allowed_tools = Vec::new();
+    play.start(StartTurn { turn: 2, ..start });
+    let done = *play.done().last().unwrap();
+    assert!(done.turn == 2 && matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported), "{done:?}");
+    assert_eq!(play.written_with("turn/start").len(), 1, "the thread keeps its tools");
+
+    let mut play = support::play("live-resume");
+    let mut start = live("hi");
+    start.native_id = Some(THREAD.to_owned());
+    start.settings.allowed_tools = vec!["none".to_owned()];
+    play.start(start);
+    until_done(&mut play);
+    assert_eq!(play.written_with("thread/resume")[0]["params"]["config"]["features.shell_tool"], json!(false));
+}
+
+#[test]
 fn settings_that_differ_from_the_last_turn_are_in_force_from_this_one_on() {
     let mut play = play("live-set-model-effort");
     let mut first = live("with other model");

@@ -233,8 +233,7 @@ fn settings_become_flags() {
     with.settings.effort = Some("high".to_owned());
     with.settings.system_prompt = Some("Say \"yes\".\nAlways.\u{7f}".to_owned());
     let given = arguments(with.clone());
-    for pair in [["-m", "gpt-x"], ["-c", "model_reasoning_effort=high"], ["-c", r#"developer_instructions="Say \"yes\".\nAlways.\u007f""#]]
-    {
+    for pair in [["-m", "gpt-x"], ["-c", "model_reasoning_effort=high"]] {
         assert!(given.windows(2).any(|window| window == pair), "{pair:?} in {given:?}");
     }
     with.settings.effort = Some("high\" x=\"".to_owned());
@@ -258,9 +257,37 @@ fn a_system_prompt_reaches_every_turn_that_has_not_heard_it() {
     assert!(changed.contains("\nBe quick.\n") && changed.ends_with("\n\nhi"), "{changed}");
     let unknown = stdin(with("Be kind.", Some(THREAD.to_owned())));
     assert!(unknown.contains("\nBe kind.\n"), "what a thread was told is not known");
-    let long = "x".repeat(150_000);
-    assert!(stdin(with(&long, None)).contains(&long), "too long for an argument");
-    assert!(arguments(with(&long, None)).iter().all(|argument| argument.len() < 131_072));
+    assert!(stdin(with("Be kind.", None)).contains("\nBe kind.\n"));
+}
+
+#[test]
+fn neither_prompt_nor_system_prompt_is_ever_an_argument() {
+    for (id, fork) in [(None, false), (Some(THREAD), false), (Some(THREAD), true)] {
+        let mut start = StartTurn { native_id: id.map(str::to_owned), fork, ..start("words-of-a-person") };
+        start.settings.system_prompt = Some("words-of-the-operator".to_owned());
+        let given = arguments(start.clone()).join(" ");
+        assert!(!given.contains("words-of"), "everybody on the machine can read it: {given}");
+        let said = stdin(start);
+        assert!(said.contains("words-of-the-operator") && said.ends_with("words-of-a-person"), "{said}");
+    }
+}
+
+#[test]
+fn without_the_shell_on_the_list_it_is_switched_off_and_nothing_is_written() {
+    for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
+        for id in [None, Some(THREAD)] {
+            let mut start = StartTurn { native_id: id.map(str::to_owned), ..start("hi") };
+            start.settings.safety = safety;
+            start.settings.allowed_tools = vec!["view_image".to_owned(), "web_search".to_owned()];
+            let given = arguments(start.clone());
+            for pair in [["--disable", "shell_tool"], ["-c", "features.multi_agent=false"], ["-s", "read-only"]] {
+                assert!(given.windows(2).any(|window| window == pair), "{pair:?} in {given:?}");
+            }
+            assert!(!given.iter().any(|argument| argument.contains("bypass") || argument.contains("web_search")), "{given:?}");
+            start.settings.allowed_tools = vec!["none".to_owned()];
+            assert!(arguments(start).contains(&"web_search=disabled".to_owned()));
+        }
+    }
 }
 
 #[test]

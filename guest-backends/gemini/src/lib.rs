@@ -9,6 +9,7 @@
 mod failure;
 mod live;
 mod plan;
+mod policy;
 mod stream;
 
 pub use live::Live;

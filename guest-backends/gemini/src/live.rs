@@ -3,7 +3,7 @@
 use aetheel_acp_client::{Agent, Launch, Modes};
 use aetheel_backend_sdk::wit::{EventKind, Failure, Settings};
 
-use crate::{RETRY_PAUSE_MS, failure, plan};
+use crate::{RETRY_PAUSE_MS, failure, plan, policy};
 
 /// `gemini --acp`.
 ///
@@ -13,12 +13,14 @@ use crate::{RETRY_PAUSE_MS, failure, plan};
 #[derive(Debug)]
 pub struct Live {
     modes: Modes,
+    /// The allowed tools of the agent that was started last, as rules.
+    policy: Option<String>,
 }
 
 impl Default for Live {
     fn default() -> Self {
         let mode = |id: &str| Some(id.to_owned());
-        Self { modes: Modes { default: mode("default"), edit: mode("autoEdit"), danger: mode("yolo"), plan: mode("plan") } }
+        Self { modes: Modes { default: mode("default"), edit: mode("autoEdit"), danger: mode("yolo"), plan: mode("plan") }, policy: None }
     }
 }
 
@@ -27,9 +29,15 @@ impl Agent for Live {
         include_str!("descriptor.json").to_owned()
     }
 
-    fn launch(&mut self, _: Option<&Settings>) -> Result<Launch, Failure> {
+    fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure> {
+        self.policy = settings.and_then(policy::of);
+        let files = self.policy.iter().map(|policy| (policy::FLAG, policy::FILE, policy.clone())).collect();
         let environment = plan::ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Ok(Launch { program: "gemini".to_owned(), arguments: vec!["--acp".to_owned()], environment })
+        Ok(Launch { program: "gemini".to_owned(), arguments: vec!["--acp".to_owned()], environment, files })
+    }
+
+    fn fits(&self, settings: &Settings) -> bool {
+        self.policy == policy::of(settings)
     }
 
     fn modes(&self) -> &Modes {

@@ -4,8 +4,12 @@
 
 use aetheel_acp_client::standing;
 use aetheel_backend_sdk::one_shot::spawn;
-use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Level, Mode, Safety, Settings, Spawn, StartTurn, Value, Variable};
+use aetheel_backend_sdk::wit::{
+    Action, Chunk, Failure, FailureKind, Level, Mode, PutFile, Safety, Settings, Spawn, StartTurn, Value, Variable,
+};
 use aetheel_backend_sdk::{Emit, failure, text};
+
+use crate::policy;
 
 /// What Gemini CLI is started with. Without the first it refuses to work in a folder nobody trusted in its own interface;
 /// without the second it starts itself again as a child and does not hear signals; without the third it opens a browser
@@ -26,6 +30,7 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
         return Err(failure(FailureKind::Unsupported, "Gemini CLI cannot copy a session"));
     }
     let settings = start.settings;
+    let policy = policy::of(&settings);
     let mut arguments = vec!["-o".to_owned(), "stream-json".to_owned(), "--approval-mode".to_owned(), approval(&settings).to_owned()];
     match start.native_id {
         // `latest` and numbers would resume somebody's session.
@@ -45,9 +50,14 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
     let system = settings.system_prompt.filter(|text| !text.is_empty());
     let system = system.map(|text| format!("{}\n\n", standing(&text).replace('@', &format!("@{STOP}"))));
     let stdin = system.into_iter().chain([prompt]).map(Chunk::Text).collect();
+    let mut arguments: Vec<Value> = arguments.into_iter().map(Value::Text).collect();
+    if let Some(policy) = policy {
+        emit.action(Action::PutFile(PutFile { name: policy::FILE.to_owned(), body: vec![Chunk::Text(policy)] }));
+        arguments.extend([Value::Text(policy::FLAG.to_owned()), Value::File(policy::FILE.to_owned())]);
+    }
     let environment =
         ENVIRONMENT.iter().map(|(name, value)| Variable { name: (*name).to_owned(), value: Value::Text((*value).to_owned()) });
-    Ok(Spawn { environment: environment.collect(), ..spawn("gemini", arguments.into_iter().map(Value::Text), stdin) })
+    Ok(Spawn { environment: environment.collect(), ..spawn("gemini", arguments, stdin) })
 }
 
 fn approval(settings: &Settings) -> &'static str {

@@ -43,6 +43,25 @@ fn a_first_turn_chooses_its_session_so_that_a_killed_one_can_be_resumed() {
 }
 
 #[test]
+fn the_allowed_tools_are_a_policy_of_their_own_in_every_mode() {
+    for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
+        let mut start = start("hello");
+        start.settings.safety = safety;
+        start.settings.allowed_tools = vec!["read_file".to_owned()];
+        let actions = run::<Backend>(start, Vec::new());
+        let [Action::PutFile(file), Action::Spawn(spawn)] = &actions[..] else { panic!("{actions:?}") };
+        let named = [Value::Text("--policy".to_owned()), Value::File(file.name.clone())];
+        assert!(spawn.arguments.ends_with(&named), "{:?}", spawn.arguments);
+        let [Chunk::Text(rules)] = &file.body[..] else { panic!("{file:?}") };
+        assert!(
+            rules.contains("toolName = \"*\"\ndecision = \"deny\"") && rules.contains("\"read_file\"\ndecision = \"allow\""),
+            "{rules}"
+        );
+    }
+    assert!(!words(&spawn(start("hello"))).contains("--policy"));
+}
+
+#[test]
 fn levels_and_planning_are_approval_modes() {
     for (mode, safety, expected) in [
         (Mode::Build, Safety::Default, "default"),

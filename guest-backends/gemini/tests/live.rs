@@ -65,6 +65,26 @@ fn text(actions: &[Action], turn: u32) -> String {
 }
 
 #[test]
+fn an_agent_is_started_with_the_allowed_tools_and_again_when_they_are_others() {
+    let mut play = play("live-init-prompt-streaming");
+    let mut first = turn(1);
+    first.settings.allowed_tools = vec!["read_file".to_owned()];
+    play.start(first);
+    assert_eq!(done(&mut play).outcome, Outcome::Completed);
+    let policies = |play: &Play<Backend>| play.actions.iter().filter(|action| matches!(action, Action::PutFile(_))).count();
+    let spawned = |play: &Play<Backend>| play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count();
+    let put = play.actions.iter().position(|action| matches!(action, Action::PutFile(_))).unwrap();
+    assert!(matches!(&play.actions[put + 1], Action::Spawn(spawn) if spawn.arguments.len() == 3), "{:?}", play.actions[put + 1]);
+    let mut second = next(&play, 2);
+    second.settings.allowed_tools = vec!["glob".to_owned()];
+    play.start(second);
+    let left = play.actions.iter().any(|action| matches!(action, Action::CloseStdin(1)));
+    assert!(left && spawned(&play) == 1, "the one with other tools leaves before anything is asked of it: {:?}", play.actions.last());
+    play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() }));
+    assert_eq!((policies(&play), spawned(&play)), (2, 2));
+}
+
+#[test]
 fn a_conversation_of_two_turns_is_told_with_thinking_and_usage() {
     let mut play = play("live-init-prompt-streaming");
     play.start(turn(1));

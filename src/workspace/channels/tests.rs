@@ -35,6 +35,8 @@ fn a_channel_has_its_projects_settings_where_it_is_silent() {
         safety: Some(Safety::Edit),
         mode: Some(Mode::Build),
         backends: None,
+        project: Some("site".into()),
+        memory: None,
         fault: None,
     };
     assert_eq!(channels.of(&Lane::Channel(42)), wanted);

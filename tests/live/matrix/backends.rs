@@ -27,8 +27,8 @@ pub struct Backend {
 pub const BACKENDS: &[Backend] = &[
     column("claude", "claude", "claude", false, None, "Read", "Bash"),
     column("claude one-shot", "claude", "claude", true, None, "Read", "Bash"),
-    column("codex", "codex", "codex", false, None, "exec_command", "exec_command"),
-    column("codex one-shot", "codex", "codex", true, None, "exec_command", "exec_command"),
+    column("codex", "codex", "codex", false, None, "view_image", "exec_command"),
+    column("codex one-shot", "codex", "codex", true, None, "view_image", "exec_command"),
     column("gemini", "gemini", "gemini", false, None, "read_file", "run_shell_command"),
     column("gemini one-shot", "gemini", "gemini", true, None, "read_file", "run_shell_command"),
     column("opencode", "opencode", "opencode", false, None, "read", "bash"),

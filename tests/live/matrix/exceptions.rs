@@ -35,7 +35,7 @@ pub fn lacking(backend: &Backend, feature: Feature) -> String {
         (true, Feature::Permissions | Feature::Questions | Feature::Steer) => "one-shot runs take nothing in after the prompt",
         (true, Feature::Streaming) => "one-shot runs print whole messages",
         (true, Feature::Thinking) => "one-shot runs do not tell thoughts",
-        (_, Feature::AllowedTools) => "the agent has no such setting that can be given when it is started",
+        (_, Feature::AllowedTools) => "the protocol has no such setting; the gateway asks, and refuses what is not on the list",
         (false, Feature::Questions) if backend.component == "acp" => {
             "ACP has questions to the user as elicitation only, which the gateway does not offer to agents"
         }

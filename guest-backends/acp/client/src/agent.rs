@@ -11,6 +11,11 @@ pub trait Agent: Default + 'static {
     /// The turn or the question fails with it.
     fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure>;
 
+    /// Whether the process that was started last may serve a turn with these settings; otherwise the next one does.
+    fn fits(&self, _settings: &Settings) -> bool {
+        true
+    }
+
     /// The agent's own ids of modes; those left out are looked for among well-known ones.
     fn modes(&self) -> &Modes;
 
@@ -50,6 +55,8 @@ pub struct Launch {
     pub arguments: Vec<String>,
     /// Variables it is started with.
     pub environment: Vec<(String, String)>,
+    /// Private files it is started with: the flag that names one, its name on the link, what is in it.
+    pub files: Vec<(&'static str, &'static str, String)>,
 }
 
 /// The agent's ids of modes.

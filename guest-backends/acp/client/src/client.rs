@@ -11,7 +11,8 @@ use aetheel_backend_sdk::live::{self, Asks, Step, Talk};
 use aetheel_backend_sdk::rpc::{Calls, Ids};
 use aetheel_backend_sdk::text::stderr_summary;
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Exit, Exited, Failure, Line, Outcome, Query, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Value, Variable,
+    Action, Answer, Chunk, Exit, Exited, Failure, Line, Outcome, PutFile, Query, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Value,
+    Variable,
 };
 use serde_json::json;
 
@@ -102,8 +103,13 @@ impl<A: Agent> live::Agent for Client<A> {
     }
 
     fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
-        let Launch { program, arguments, environment } = self.agent.launch(start.map(|start| &start.settings))?;
+        let Launch { program, arguments, environment, files } = self.agent.launch(start.map(|start| &start.settings))?;
         self.greeted = false;
+        let mut arguments: Vec<Value> = arguments.into_iter().map(Value::Text).collect();
+        for (flag, name, text) in files {
+            talk.action(Action::PutFile(PutFile { name: name.to_owned(), body: vec![Chunk::Text(text)] }));
+            arguments.extend([Value::Text(flag.to_owned()), Value::File(name.to_owned())]);
+        }
         let hello = json!({
             "protocolVersion": 1,
             "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
@@ -115,7 +121,7 @@ impl<A: Agent> live::Agent for Client<A> {
         Ok(Spawn {
             stdin: stdin.flatten().collect(),
             environment: environment.into_iter().map(|(name, value)| Variable { name, value: Value::Text(value) }).collect(),
-            ..live::spawn(&program, arguments.into_iter().map(Value::Text))
+            ..live::spawn(&program, arguments)
         })
     }
 
@@ -123,6 +129,10 @@ impl<A: Agent> live::Agent for Client<A> {
     fn spawned(&mut self, _: Option<String>, _: &mut Talk) {}
 
     fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+        if !self.agent.fits(&start.settings) {
+            talk.restart();
+            return Step::Wait;
+        }
         self.advance(start, talk)
     }
 

@@ -8,10 +8,11 @@ use serde_json::json;
 use super::Codex;
 use super::session::{Session, Thread};
 use super::wire::{InForce, Policy};
+use crate::limits::Limits;
 use crate::native_id::NativeId;
 
 /// Raised when the form changes.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 impl Codex {
     /// None: it is not idle, or there is nothing to take over.
@@ -24,11 +25,11 @@ impl Codex {
         let sessions: Vec<serde_json::Value> = threads
             .map(|(key, thread, grants)| {
                 let allowed: Vec<_> = grants.iter().map(|(reach, what)| json!({ "reach": reach, "what": what })).collect();
-                let InForce { policy, cwd, model, effort, plan } = &thread.in_force;
+                let InForce { policy, cwd, model, effort, plan, limits } = &thread.in_force;
                 json!({
                     "session": key, "id": thread.id.to_string(), "reported": thread.reported, "approval": policy.approval, "sandbox": policy.sandbox,
                     "cwd": cwd, "model": model, "effort": effort, "plan": plan, "own-model": thread.model, "own-effort": thread.effort,
-                    "allowed": allowed,
+                    "allowed": allowed, "limits": limits.names(),
                 })
             })
             .collect();
@@ -59,6 +60,7 @@ fn session(saved: &Value) -> Option<Session> {
         model: text("model"),
         effort: text("effort"),
         plan: saved["plan"].as_bool()?,
+        limits: Limits::named(saved.list("limits").iter().filter_map(Value::as_str))?,
     };
     let id = NativeId::parse(saved.text("id")?)?;
     let grant = |given: &Value| Some((u8::try_from(given.count("reach")?).ok()?, given.text("what")?.to_owned()));

@@ -1,9 +1,9 @@
 //! Sessions and their turns: which thread a session has, and how far its turn is.
 
-use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, Step, Talk};
 use aetheel_backend_sdk::wit::{Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome};
+use aetheel_backend_sdk::{Grants, failure};
 use serde_json::json;
 
 use super::asks::Grant;
@@ -75,6 +75,10 @@ impl Codex {
             session.thread.as_mut().filter(|thread| !turn.fork && asked.as_ref().is_none_or(|asked| asked.thread == thread.id.thread));
         let wanted = InForce::of(&start.settings, &start.cwd);
         if let Some(thread) = open {
+            if thread.in_force.limits != wanted.limits {
+                let message = "other tools are allowed now than when the conversation was opened, and Codex keeps those; begin another";
+                return Step::Fail(failure(FailureKind::Unsupported, message));
+            }
             if let Some(known) = &turn.known
                 && *known != thread.reported
             {

@@ -3,6 +3,7 @@
 use aetheel_backend_sdk::wit::{Action, Chunk, Mode, Part, Safety, Settings, Write};
 use serde_json::{Map, Value, json};
 
+use crate::limits::{self, Limits};
 use crate::prompt;
 
 /// Stands around the number of a blob in a line that is not cut into chunks yet. JSON texts never hold it: what people
@@ -21,6 +22,7 @@ impl Policy {
     /// asks when the sandbox is in the way. What cannot be asked in `plan` cannot be allowed by mistake either.
     pub(crate) fn of(settings: &Settings) -> Self {
         let (approval, sandbox) = match (settings.mode, settings.safety) {
+            _ if !limits::may_write(settings) => ("never", "read-only"),
             (Mode::Plan, _) => ("never", "read-only"),
             (Mode::Build, Safety::Default) => ("untrusted", "workspace-write"),
             (Mode::Build, Safety::Edit) => ("on-request", "workspace-write"),
@@ -57,6 +59,8 @@ pub(crate) struct InForce {
     pub(crate) effort: Option<String>,
     /// Codex' own mode for planning, in which it may ask questions.
     pub(crate) plan: bool,
+    /// The thread has them to its end.
+    pub(crate) limits: Limits,
 }
 
 impl InForce {
@@ -67,6 +71,7 @@ impl InForce {
             model: settings.model.clone(),
             effort: settings.effort.clone(),
             plan: settings.mode == Mode::Plan,
+            limits: Limits::of(settings),
         }
     }
 }
@@ -76,6 +81,10 @@ pub(crate) fn open(settings: &Settings, cwd: &str, thread: Option<&str>) -> Valu
     let policy = Policy::of(settings);
     let mut params = json!({ "cwd": cwd, "approvalPolicy": policy.approval, "sandbox": policy.sandbox });
     let (text, _) = prompt::instructions(settings);
+    // Not kept with a thread: one that is resumed would have all tools again.
+    if let Some(config) = Limits::of(settings).config() {
+        params["config"] = config;
+    }
     match thread {
         Some(thread) => {
             params["threadId"] = json!(thread);

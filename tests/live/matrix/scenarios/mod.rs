@@ -46,6 +46,7 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "tool", "one tool", [], tools::one;
     "tools", "several tools", [], tools::several;
     "allowed-tools", "only allowed tools are offered", [AllowedTools], tools::allowed;
+    "default-tools", "no command runs with the default tools", [], tools::defaults;
     "turn-limit", "the turn limit stops endless rounds", [], tools::limit;
     "allow-once", "permission: allow", [Permissions], asks::allow_once;
     "allow-always", "permission: always", [Permissions], asks::allow_always;

@@ -58,6 +58,17 @@ pub(super) async fn allowed(cell: Cell) {
     assert!(!request.tools().contains(&cell.backend.runs), "{:?}", request.tools());
 }
 
+/// The list that counts where the operator says nothing, at the level that asks nobody.
+pub(super) async fn defaults(cell: Cell) {
+    let tries = Reply::does("call_1", Intent::shell("touch made-by-a-command"));
+    let script = Script::default().on("Make it.", [tries, Reply::text("I cannot.")]);
+    let allowed_tools = ["Read", "Glob", "Grep", "WebSearch", "WebFetch"].map(str::to_owned).to_vec();
+    let gateway = cell.open(script.serve().await, Wishes { allowed_tools, ..Wishes::default() }).await;
+    let told = gateway.talk("Make it.").await;
+    assert!(!std::path::Path::new(&gateway.at("workspace/made-by-a-command")).exists(), "{told:?}");
+    assert!(!told.tools().iter().any(|tool| *tool == ("bash", Some(ToolStatus::Ok))), "{told:?}");
+}
+
 pub(super) async fn limit(cell: Cell) {
     let mut round = 0;
     let model = ModelServer::answering(move |request| {
