@@ -52,7 +52,14 @@ fn with_claude(local: &LocalDiscord) -> Installation {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let places = format!("{}:/usr/bin:/bin", folder.display());
     // Claude Code does not skip permissions for root outside of sandboxes.
-    let set = [("AGENT_BACKEND", "claude"), ("BACKEND_RUN", "one-shot"), ("ANTHROPIC_API_KEY", "sk-ant-of-a-test"), ("IS_SANDBOX", "1")];
+    let set = [
+        // The default, which claude keeps to.
+        ("ALLOWED_TOOLS", ""),
+        ("AGENT_BACKEND", "claude"),
+        ("BACKEND_RUN", "one-shot"),
+        ("ANTHROPIC_API_KEY", "sk-ant-of-a-test"),
+        ("IS_SANDBOX", "1"),
+    ];
     set.into_iter().fold(installation.with("PATH", &places), |installation, (name, value)| installation.with(name, value))
 }
 

@@ -101,7 +101,7 @@ async fn requirement_08_everything_is_set_by_environment_variables() {
     let _bot = serving(&here).await;
     local.mention(CHANNEL, ANN, "remember the defaults");
     local.wait_for_message(CHANNEL, |text| text == "Noted.").await;
-    assert!(here.read("memory.md").contains("the defaults"), "8.2: ./config is where the program was started");
+    assert!(here.read(&format!("memory/channel-{CHANNEL}.md")).contains("the defaults"), "8.2: ./config is where the program was started");
 
     let ended = with_claude(&local).with("DISCORD_BOT_TOKEN", "").with("ANTHROPIC_API_KEY", "").run(&["run"], "").await;
     assert!(ended.code != 0, "8.3");
