@@ -79,7 +79,7 @@ async fn spawned(name: &str) -> Vec<Spawn> {
 async fn no_argument_of_any_agent_holds_a_prompt() {
     for name in ["acp", "claude", "codex", "opencode", "droid", "gemini"] {
         let spawned = spawned(name).await;
-        assert!(spawned.len() >= 3, "{name} starts its agent: {spawned:?}");
+        assert!(spawned.len() >= 2, "{name} starts its agent: {spawned:?}");
         for spawn in spawned {
             let seen = format!("{:?} {:?}", spawn.arguments, spawn.environment);
             assert!(!seen.contains("words-of"), "{name}: others on the machine can read it: {seen}");
