@@ -25,8 +25,8 @@ for word in "$@"; do
   esac
   before=$word
 done
-{ echo "called: $*"; echo "prompt: $(cat)"; cat "$system"; } >> "$HOME/calls-$session"
-echo "called: $*" >> "$HOME/calls"
+{ echo "called: $*"; echo "prompt: $(cat)"; cat "$system"; } >> "$HOME/.claude/calls-$session"
+echo "called: $*" >> "$HOME/.claude/calls"
 cat << END
 {"type":"system","subtype":"init","session_id":"$session","model":"claude-opus-4-8","tools":[],"claude_code_version":"2.1.197"}
 {"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"text","text":"Claude was here."}]},"session_id":"$session"}
@@ -65,7 +65,7 @@ fn with_claude(local: &LocalDiscord) -> Installation {
 
 /// How claude was called so far, one line a call.
 fn calls(installation: &Installation) -> Vec<String> {
-    let text = fs::read_to_string(installation.path("home/calls")).unwrap_or_default();
+    let text = fs::read_to_string(installation.path("home/.claude/calls")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 

@@ -31,7 +31,7 @@ async fn requirement_04_a_prompt_goes_to_the_agent_with_tools_mode_session_and_s
     let session = behind(&first, "--session-id").expect("4.3: a new session").to_owned();
     assert!(!first.contains("--resume"), "4.3: {first}");
     assert!(installation.read("state/sessions.md").contains(&session), "4.3: it is bound");
-    let heard = fs::read_to_string(installation.path(&format!("home/calls-{session}"))).unwrap();
+    let heard = fs::read_to_string(installation.path(&format!("home/.claude/calls-{session}"))).unwrap();
     assert!(heard.contains("what do you see?") && !first.contains("see?"), "4.1: the prompt goes in, on no command line: {heard}");
     assert!(heard.contains("\n## Soul\n\nBe as kind as can be.\n"), "4.4: {heard}");
     let second = ask_claude(&local, &installation, CHANNEL, "and now?").await;
