@@ -12,6 +12,7 @@ pub mod wasi;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::support::guests::Wat;
 use aetheel::agent::{Action, Command, EventKind, Input, Safety, StartTurn, TimedInput};
 use aetheel::backend::{Engine, Gate, LoadReport, Registry, RegistryOptions};
 use aetheel::config::{Config, Limits};
@@ -54,6 +55,10 @@ impl Stand {
         }
         for (name, bytes) in files {
             std::fs::write(folder.path().join("backends").join(name), bytes).unwrap();
+        }
+        // What components of these names may do was accepted before.
+        for name in ["mini", "other"] {
+            Wat::new(name, "1").accepted_in(&folder.path().join("config"));
         }
         Self::over(folder, settings).await
     }

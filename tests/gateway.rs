@@ -4,6 +4,7 @@
 mod access;
 mod answers;
 mod backends;
+mod capabilities;
 mod chaos;
 mod choosing;
 mod components;
@@ -19,6 +20,7 @@ mod kept;
 mod life;
 mod logs;
 mod offers;
+mod options;
 mod panel;
 mod projects;
 mod questions;

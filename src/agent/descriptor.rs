@@ -11,7 +11,7 @@ use super::Safety;
 pub use super::state::{Access, State};
 
 /// How many turns and sessions share one link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
     /// One-shot: a link, and a process, for every turn.
@@ -71,7 +71,7 @@ pub enum Feature {
 }
 
 /// Something the agent would expand in a prompt, so that the host has to neutralise it in people's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expands {
     /// `@path` becomes the file's content.
@@ -85,7 +85,7 @@ pub enum Expands {
 }
 
 /// Whether a flag takes a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlagValue {
     #[default]

@@ -6,8 +6,10 @@
 #![allow(missing_docs)] // each item is documented where it is defined: wit/types.wit
 
 mod action;
+pub mod capability;
 pub mod descriptor;
 mod input;
+pub mod options;
 mod report;
 mod state;
 mod tools;

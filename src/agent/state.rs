@@ -10,7 +10,7 @@ const PLACES: usize = 16;
 const PATH: usize = 256;
 
 /// Whether the agent may change a place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     /// Reads, writes, makes and removes.
@@ -21,7 +21,7 @@ pub enum Access {
 }
 
 /// One place below the home folder.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct State {
     /// `~/` and a path; with a slash at its end a folder, else a file.

@@ -64,7 +64,10 @@ impl Foundation {
             Some(auto::Detected { name: Some(name), .. }) => Ok(name.clone()),
             Some(nothing) => Err(Refused { code: exit::UNAVAILABLE, faults: nothing.faults() }),
             None if roster.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
-            None => Err(Refused { code: exit::CONFIG, faults: vec![no_backend(config, &roster)] }),
+            None => {
+                let refused = reports.iter().any(|report| matches!(report, LoadReport::Refused { .. }));
+                Err(Refused { code: exit::CONFIG, faults: vec![no_backend(config, &roster, refused)] })
+            }
         };
         if let Ok(name) = &default {
             roster.decide(name);
@@ -101,6 +104,7 @@ impl Foundation {
         }
         let mut warnings = roster.warnings();
         warnings.extend(roster.run_warnings());
+        warnings.extend(roster.option_warnings());
         warnings.extend(roster.tool_warnings());
         warnings.extend(gate.warnings().await);
         let (default, faults) = match default {
@@ -121,7 +125,7 @@ fn refusal(report: LoadReport) -> Option<String> {
     }
 }
 
-fn no_backend(config: &Config, roster: &Roster) -> String {
+fn no_backend(config: &Config, roster: &Roster, refused: bool) -> String {
     let (wanted, names) = (&config.agent_backend, roster.names());
     let folder = config.backends_dir.display();
     if wanted == PROFILED {
@@ -130,7 +134,9 @@ fn no_backend(config: &Config, roster: &Roster) -> String {
     if roster.is_profile(wanted) {
         return format!("AGENT_BACKEND {wanted:?} is a profile of acp.md, but {folder} has no backend `{PROFILED}` to run it");
     }
-    if names.is_empty() {
+    if names.is_empty() && refused {
+        format!("AGENT_BACKEND {wanted:?}: no backend could be loaded from {folder}: every file there is refused, each for its own reason")
+    } else if names.is_empty() {
         format!("AGENT_BACKEND {wanted:?}: no backend could be loaded from {folder}; build them with `make guests`")
     } else {
         format!("AGENT_BACKEND {wanted:?} is not one of the backends in {folder}: {}; `{AUTO}` takes what can work here", names.join(", "))

@@ -1,5 +1,6 @@
 //! Putting the program together: start in order, stop in order, exit with the right code.
 
+mod acceptance;
 mod agents;
 mod auto;
 mod desk;
@@ -11,6 +12,7 @@ mod heart;
 mod hooks;
 mod kit;
 mod listing;
+mod options;
 mod panel;
 mod phase;
 mod programs;
@@ -52,8 +54,13 @@ pub fn run(cli: Cli) -> u8 {
         Command::Backend(BackendCommand::Ping { common, name }) => {
             with_settings(common.env_file.as_deref(), name, |settings| block_on(ping(settings)))
         }
-        Command::Backend(BackendCommand::Install { common, component, pin }) => {
-            with_settings(common.env_file.as_deref(), None, |settings| block_on(kit::install::run(settings, component, pin)))
+        Command::Backend(BackendCommand::Install { common, component, pin, yes }) => {
+            with_settings(common.env_file.as_deref(), None, |settings| {
+                block_on(kit::install::run(settings, component, kit::install::Wish { pin, yes }))
+            })
+        }
+        Command::Backend(BackendCommand::Approve { common, name, yes }) => {
+            with_settings(common.env_file.as_deref(), None, |settings| block_on(kit::approve::run(settings, name, yes)))
         }
         Command::Backend(BackendCommand::Rollback { common, name }) => {
             with_settings(common.env_file.as_deref(), None, |settings| block_on(kit::rollback::run(settings, name)))

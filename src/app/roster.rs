@@ -4,8 +4,10 @@
 //! component for ACP agents, has an agent run live or once a turn, and looks at every agent, again when a component or a
 //! profile comes. It loads no component and starts no turn. Pinned by `tests/gateway/backends.rs`.
 
+mod warnings;
+
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
 
@@ -14,11 +16,10 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 
 use super::agents::{Examiner, Findings, Place};
+use super::options::Options;
 use super::programs::{Programs, Stamp};
-use super::variant::{self, Variant};
-use crate::agent::tool_names;
-use crate::backend::{LoadReport, Registry};
-use crate::config::suggestion;
+use super::variant::{self, Variant, With};
+use crate::backend::{LoadReport, Registry, Wants};
 use crate::dispatch::{Notice, Outlet};
 use crate::turn::{Agent, Agents, Backend, Backends, Generation};
 use crate::workspace::{Profile, ProfileFile};
@@ -36,6 +37,7 @@ pub struct Roster {
     /// Shared with those who start agents.
     agents: Agents,
     file: ProfileFile,
+    options: Options,
     /// The backend of lanes without a choice, once it is decided.
     default: OnceLock<String>,
     known: RwLock<Known>,
@@ -63,9 +65,11 @@ impl Roster {
     /// The components of a registry, and the profiles of a configuration folder. No agent is looked at yet.
     pub async fn new(registry: Arc<Registry>, examiner: Examiner) -> Arc<Self> {
         let file = ProfileFile::new(&examiner.config.config_dir);
+        let options = Options::new(&examiner.config.config_dir);
         let (agents, default, known) = (Agents::default(), OnceLock::new(), RwLock::default());
-        let roster = Arc::new(Self { registry, examiner, agents, file, default, known, programs: Programs::default() });
+        let roster = Arc::new(Self { registry, examiner, agents, file, options, default, known, programs: Programs::default() });
         roster.read_profiles().await;
+        roster.read_options().await;
         roster
     }
 
@@ -104,30 +108,14 @@ impl Roster {
         self.registry.subscribe()
     }
 
+    /// The files that wait for what they may do to be accepted.
+    pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
+        self.registry.waiting()
+    }
+
     /// The backends whose agents a component understands.
     pub fn served_by(&self, component: &str) -> Vec<String> {
         self.names().into_iter().filter(|name| self.component_of(name) == component).collect()
-    }
-
-    /// What `BACKEND_RUN` asks for in vain.
-    pub fn run_warnings(&self) -> Vec<String> {
-        let runs = &self.examiner.config.backend_run;
-        let unknown = runs.named.keys().filter(|name| self.get(name).is_none());
-        let unknown = unknown.map(|name| format!("BACKEND_RUN names `{name}`, which is no backend here"));
-        let component = |name: &String| self.base(name).map(|(inner, _)| variant::run_of(name, inner.descriptor(), runs.of(name)).1);
-        unknown.chain(self.names().iter().filter_map(component).flatten()).collect()
-    }
-
-    /// Names in `ALLOWED_TOOLS` that no backend here knows.
-    pub fn tool_warnings(&self) -> Vec<String> {
-        let backends: Vec<_> = self.names().iter().filter_map(|name| self.get(name)).collect();
-        let own = || backends.iter().map(|backend| backend.descriptor());
-        let names: Vec<&str> = tool_names().chain(own().flat_map(|own| own.tools.values().flatten()).map(String::as_str)).collect();
-        let told = |name: String| {
-            let meant = suggestion(&name, names.iter().copied());
-            format!("ALLOWED_TOOLS names `{name}`, which is a tool of no agent here, unless of an MCP server{meant}")
-        };
-        self.examiner.config.allowed_tools.unknown(own()).into_iter().map(told).collect()
     }
 
     /// What was found out about a backend's agent when it was last looked at.
@@ -213,6 +201,7 @@ impl Roster {
                 },
                 _ = look.tick() => {
                     let changed = self.read_profiles().await;
+                    self.read_options().await;
                     self.examine_again(changed).await;
                     for name in self.programs.changed(SystemTime::now()) {
                         self.agent_changed(name, &*outlet).await;
@@ -295,6 +284,15 @@ impl Roster {
         news
     }
 
+    /// Reads the chosen options of backends again if they changed, and logs what of them is left out.
+    async fn read_options(&self) {
+        if self.options.refresh().await {
+            for fault in self.option_warnings() {
+                tracing::warn!("{fault}");
+            }
+        }
+    }
+
     /// The component behind a name, and the profile it runs with.
     fn base(&self, name: &str) -> Option<Base> {
         if let Some(profile) = self.profile(name) {
@@ -335,8 +333,11 @@ impl Backends for Roster {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
         let (inner, kept) = self.base(name)?;
         let (run, _) = variant::run_of(name, inner.descriptor(), self.examiner.config.backend_run.of(name));
-        let profile = kept.as_ref().map(|kept| (&kept.profile, kept.revision));
-        match Variant::of(inner, run, profile) {
+        let with = match &kept {
+            Some(kept) => With::Profile(&kept.profile, kept.revision),
+            None => self.options.of(inner.descriptor()).map_or(With::Nothing, |(options, revision)| With::Options(options, revision)),
+        };
+        match Variant::of(inner, run, with) {
             Ok(backend) => Some(backend),
             Err(error) => {
                 tracing::error!(backend = name, %error, "the profile does not fit the component");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use super::acceptance;
 use super::agents::Findings;
 use super::fence;
 use super::foundation::Foundation;
@@ -125,7 +126,14 @@ impl Ground {
         match (workspace, foundation, findings) {
             (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() => {
                 let Foundation { custody, roster, detected, .. } = foundation;
-                let warnings = findings.warnings.iter().cloned().chain(roster.run_warnings()).chain(roster.tool_warnings()).collect();
+                let warnings = findings
+                    .warnings
+                    .iter()
+                    .cloned()
+                    .chain(roster.run_warnings())
+                    .chain(roster.option_warnings())
+                    .chain(roster.tool_warnings())
+                    .collect();
                 Ok(Self {
                     config,
                     redactor,
@@ -278,7 +286,10 @@ impl Ground {
         let recorder = Recorder::new(config.recordings_dir.clone(), room, self.redactor.clone());
         tidy_recordings(recorder.clone(), self.workspace.lost_turns().clone());
         self.roster.keep_components();
-        let following = vigil::task("agents", self.roster.clone().follow(outlet.clone()));
+        let (roster, waiting) = (self.roster.clone().follow(outlet.clone()), acceptance::follow(self.roster.clone(), outlet.clone()));
+        let following = vigil::task("agents", async {
+            tokio::join!(roster, waiting);
+        });
         let dispatcher = Dispatcher::new(Parts {
             choices,
             limits,

@@ -19,18 +19,31 @@ pub struct Variant {
     options: String,
 }
 
+/// What the operator chose for a component; it was something else so often since the start.
+pub enum With<'a> {
+    Nothing,
+    /// Options of its own, a JSON object.
+    Options(String, u32),
+    /// The agent of this profile.
+    Profile(&'a Profile, u32),
+}
+
 impl Variant {
-    /// The component run in this way, and with the agent of this profile, which was changed so often since the start; the
-    /// component itself where that is what it is anyway.
+    /// The component run in this way, and with what the operator chose for it; the component itself where that is what it is
+    /// anyway.
     ///
     /// # Errors
     /// When the profile does not fit the component.
-    pub fn of(inner: Arc<dyn Backend>, run: Run, profile: Option<(&Profile, u32)>) -> Result<Arc<dyn Backend>, DescriptorError> {
+    pub fn of(inner: Arc<dyn Backend>, run: Run, with: With<'_>) -> Result<Arc<dyn Backend>, DescriptorError> {
         let once = run == Run::OneShot && inner.descriptor().sharing != Sharing::Turn;
-        let (generation, options, descriptor) = match profile {
-            None if !once => return Ok(inner),
-            None => (inner.generation().clone(), inner.options().to_owned(), inner.descriptor().clone()),
-            Some((profile, revision)) => {
+        let (generation, options, descriptor) = match with {
+            With::Nothing if !once => return Ok(inner),
+            With::Nothing => (inner.generation().clone(), inner.options().to_owned(), inner.descriptor().clone()),
+            With::Options(options, revision) => {
+                let descriptor = inner.descriptor().clone();
+                (changed(inner.generation(), &descriptor, &options, revision), options, descriptor)
+            }
+            With::Profile(profile, revision) => {
                 let (descriptor, options) = (profile.apply(inner.descriptor())?, profile.options());
                 (changed(inner.generation(), &descriptor, &options, revision), options, descriptor)
             }
@@ -141,12 +154,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_one_shot_run_lacks_what_is_live_only_and_is_the_same_component() {
-        let once = Variant::of(component("link", "offered"), Run::OneShot, None).expect("fits");
+        let once = Variant::of(component("link", "offered"), Run::OneShot, With::Nothing).expect("fits");
         assert_eq!((once.descriptor().sharing, once.options()), (Sharing::Turn, "{}"));
         assert!(once.descriptor().has(Feature::Resume) && !once.descriptor().has(Feature::Steer));
         assert_eq!(once.generation().to_string(), "3@dddddddddddd");
         assert!(matches!(once.open().await, Err(GuestFailure::Refused(said)) if said == "the component was asked"));
-        let live = Variant::of(component("link", "offered"), Run::Live, None).expect("fits");
+        let live = Variant::of(component("link", "offered"), Run::Live, With::Nothing).expect("fits");
         assert!(live.descriptor().has(Feature::Steer));
     }
 
@@ -154,12 +167,23 @@ mod tests {
     fn another_profile_is_another_generation() {
         let of = |command: &str, revision| {
             let profiles = Profiles::parse(&format!("## it\n- command: {command}\n"));
-            Variant::of(component("link", "never"), Run::Live, Some((&profiles.all["it"], revision))).expect("fits")
+            Variant::of(component("link", "never"), Run::Live, With::Profile(&profiles.all["it"], revision)).expect("fits")
         };
         let (first, same, other) = (of("it a", 0), of("it a", 0), of("it b", 1));
         assert_eq!((first.descriptor().name.as_str(), first.generation()), ("it", same.generation()));
         assert_ne!(first.generation().digest, other.generation().digest);
         assert_eq!((first.generation().number, other.generation().number), (3, 4));
         assert!(first.options().contains("\"a\""), "{}", first.options());
+    }
+
+    #[test]
+    fn other_options_are_another_generation_of_the_same_component() {
+        let of = |options: &str, revision| {
+            Variant::of(component("link", "never"), Run::Live, With::Options(options.to_owned(), revision)).expect("fits")
+        };
+        let (first, same, other) = (of("{}", 1), of("{}", 1), of(r#"{"a":1}"#, 2));
+        assert_eq!((first.generation(), first.options(), other.options()), (same.generation(), "{}", r#"{"a":1}"#));
+        assert_ne!(first.generation().digest, other.generation().digest);
+        assert_eq!((first.generation().number, other.generation().number), (4, 5));
     }
 }

@@ -15,8 +15,11 @@ use super::lineup::Candidate;
 use super::sandbox::{self, WASI};
 use super::trial;
 use super::trust::{Distrust, Standing};
+use super::wants::Wants;
+use crate::agent::capability;
 use crate::agent::descriptor::DescriptorError;
 use crate::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
+use crate::config::VARIABLES;
 use crate::turn::GuestFailure;
 
 /// The interface every backend exports, without its version.
@@ -94,6 +97,9 @@ pub enum AdmissionError {
     /// Nobody vouches for it.
     #[error("is not trusted here (BACKEND_TRUST)")]
     Untrusted(#[source] Distrust),
+    /// It may do more than the operator accepted.
+    #[error("{0}")]
+    Unaccepted(Arc<Wants>),
     /// Another file has the name already.
     #[error("claims the name `{name}`, which {} already has", owner.display())]
     NameTaken {
@@ -126,6 +132,7 @@ impl AdmissionError {
             }
             Self::Case(_) => "fix the backend or the recording beside it; `aetheel backend test` with both shows what differs",
             Self::Untrusted(distrust) => distrust.hint(),
+            Self::Unaccepted(_) => "`aetheel backend approve NAME` shows all of it and asks; until then nothing of it is started",
             Self::NameTaken { .. } => "remove one of the two files, or have both say which agent versions they understand",
         }
     }
@@ -255,6 +262,11 @@ async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
     }
     drop(guest);
     let descriptor = Descriptor::parse(&text).map_err(AdmissionError::Descriptor)?;
+    let own: Vec<&str> = VARIABLES.iter().map(|variable| variable.name).collect();
+    let faults = capability::overreach(&descriptor, &own);
+    if !faults.is_empty() {
+        return Err(AdmissionError::Descriptor(DescriptorError::Content(faults.join("; "))));
+    }
     // Links are never described: another guest.
     let mut guest = start(blueprint).await?;
     if !guest.handle(Vec::new()).await.map_err(failed("its first `handle`, which tells it nothing yet"))?.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -11,18 +11,22 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use super::admission::AdmissionError;
 use super::engine::Engine;
 use super::lineup::Lineups;
+use super::order;
 use super::registry::{LoadReport, RegistryOptions};
 use super::source::{self, Stamp};
 use super::trust::{Gate, read_signature, signature_of};
+use super::wants::Wants;
 use super::watch::{Hint, Settling, Watch, is_component};
-use crate::config::Trust;
 use crate::figures;
 use crate::plain::with_causes;
 use crate::turn::{Backend as _, Generation};
 use crate::workspace::{Components, Served};
 
-/// How often pins that came after their files are looked for.
+/// How often words of the operator that come after their files are looked for.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// The files that wait for what they may do to be accepted.
+pub(super) type Waiting = Mutex<BTreeMap<PathBuf, Arc<Wants>>>;
 
 /// Reads, admits and swaps.
 pub(super) struct Loader {
@@ -41,6 +45,7 @@ pub(super) struct Loader {
     pub(super) components: Option<Components>,
     /// Whether those that serve are kept there.
     keeping: bool,
+    waiting: Arc<Waiting>,
 }
 
 /// What others want of the loader.
@@ -75,12 +80,27 @@ pub(super) struct Seen {
     pub(super) digest: Option<String>,
     /// The backend it holds; None: it was refused.
     pub(super) name: Option<String>,
-    /// It was refused for want of trust: the backends it was pinned for then.
-    pub(super) distrusted: Option<BTreeSet<String>>,
+    /// It was refused for want of a word of the operator's.
+    pub(super) wanting: Option<Wanting>,
+}
+
+/// What a file waits for.
+#[derive(Debug)]
+pub(super) enum Wanting {
+    /// Trust: the backends it was pinned for when it was refused.
+    Trust(BTreeSet<String>),
+    /// That what it may do is accepted.
+    Acceptance(Arc<Wants>),
 }
 
 impl Loader {
-    pub(super) fn new(engine: Engine, options: RegistryOptions, lineups: Lineups, reports: broadcast::Sender<LoadReport>) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        options: RegistryOptions,
+        lineups: Lineups,
+        reports: broadcast::Sender<LoadReport>,
+        waiting: Arc<Waiting>,
+    ) -> Self {
         // Events carry absolute paths.
         let directory = std::path::absolute(&options.directory).unwrap_or(options.directory);
         let (watch, hints) = Watch::new(directory.clone());
@@ -98,6 +118,7 @@ impl Loader {
             missing_told: false,
             components: options.components,
             keeping: false,
+            waiting,
         }
     }
 
@@ -126,7 +147,7 @@ impl Loader {
                     }
                 }
                 _ = rescan.tick() => self.look_at_everything().await,
-                _ = look.tick(), if self.gate.level() == Trust::Pinned => self.look_for_pins().await,
+                _ = look.tick() => self.look_for_words().await,
                 Some(request) = requests.recv() => self.serve_request(request).await,
             }
         }
@@ -135,7 +156,7 @@ impl Loader {
     async fn serve_request(&mut self, request: Request) {
         match request {
             Request::Rescan => {
-                self.look_for_pins().await;
+                self.look_for_words().await;
                 self.look_at_everything().await;
             }
             Request::Keep => {
@@ -154,13 +175,19 @@ impl Loader {
         }
     }
 
-    /// Has files load that were refused because their pins were not there yet.
-    async fn look_for_pins(&mut self) {
-        let refused = self.files.iter().filter_map(|(path, seen)| Some((path.clone(), seen.digest.clone()?, seen.distrusted.clone()?)));
-        for (path, digest, pinned_for) in refused.collect::<Vec<_>>() {
-            if self.gate.pinned_for(&digest).await != pinned_for {
-                self.look_at(&path, Cause::Touched).await;
-            }
+    /// Has files load that were refused because the operator's word for them was not there yet.
+    async fn look_for_words(&mut self) {
+        let mut come = Vec::new();
+        for (path, seen) in &self.files {
+            let there = match (&seen.wanting, &seen.digest) {
+                (Some(Wanting::Trust(pinned_for)), Some(digest)) => self.gate.pinned_for(digest).await != *pinned_for,
+                (Some(Wanting::Acceptance(wants)), _) => self.gate.wants(&wants.descriptor).await.is_none(),
+                _ => false,
+            };
+            come.extend(there.then(|| path.clone()));
+        }
+        for path in come {
+            self.look_at(&path, Cause::Touched).await;
         }
     }
 
@@ -180,6 +207,13 @@ impl Loader {
         let gone: Vec<_> = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         for path in gone {
             self.look_at(&path, Cause::Rescan).await;
+        }
+        let (components, limit) = (self.components.clone(), self.engine.limits().component);
+        let unknown = found.iter().any(|(path, _)| !self.files.contains_key(path));
+        let mut found = Vec::from_iter(found);
+        if unknown {
+            let order = move || order::by_right(found, components.as_ref(), limit);
+            found = tokio::task::spawn_blocking(order).await.unwrap_or_default();
         }
         for (path, stamp) in found {
             let signature = self.gate.stamp(&path);
@@ -224,8 +258,13 @@ impl Loader {
         };
         let unreadable_before = self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
         let name = outcome.as_ref().ok().map(|report| report.name().to_owned());
-        let distrusted = matches!(outcome, Err(AdmissionError::Untrusted(_))).then_some(pinned_for);
-        self.files.insert(path.to_owned(), Seen { stamp, signature, digest, name, distrusted });
+        let wanting = match &outcome {
+            Err(AdmissionError::Untrusted(_)) => Some(Wanting::Trust(pinned_for)),
+            Err(AdmissionError::Unaccepted(wants)) => Some(Wanting::Acceptance(wants.clone())),
+            _ => None,
+        };
+        self.files.insert(path.to_owned(), Seen { stamp, signature, digest, name, wanting });
+        self.note_waiting();
         match outcome {
             Ok(report) => {
                 let loaded = matches!(report, LoadReport::Loaded { .. }).then(|| report.name().to_owned());
@@ -243,8 +282,18 @@ impl Loader {
         }
     }
 
+    /// Lets others see which files wait for what they may do to be accepted.
+    fn note_waiting(&self) {
+        let wanting = self.files.iter().filter_map(|(path, seen)| match &seen.wanting {
+            Some(Wanting::Acceptance(wants)) => Some((path.clone(), wants.clone())),
+            _ => None,
+        });
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = wanting.collect();
+    }
+
     async fn vanished(&mut self, path: &Path) {
         let Some(seen) = self.files.remove(path) else { return };
+        self.note_waiting();
         let gone = self.lineups.remove(path);
         let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else { return };
         let served = self.lineups.serving(&name).filter(|serving| serving.chosen.path == path);
@@ -259,7 +308,7 @@ impl Loader {
             None => tracing::info!(path = %path.display(), backend = name, "backend file is gone, another one of its name serves"),
         }
         // A file that was refused because of this one may be its successor.
-        for (path, _) in self.files.iter().filter(|(_, seen)| seen.name.is_none() && seen.distrusted.is_none()) {
+        for (path, _) in self.files.iter().filter(|(_, seen)| seen.name.is_none() && seen.wanting.is_none()) {
             self.settling.touch(path.clone(), true, Instant::now());
         }
         self.tell(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
@@ -287,9 +336,11 @@ impl Loader {
             return tracing::debug!(backend = name, path = %path.display(), "what serves is not kept: its file holds something else by now");
         };
         let backend = name.to_owned();
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let kept = tokio::task::spawn_blocking(move || {
             let served = Served { digest, bytes, signature: read_signature(&signature_of(&path)) };
-            components.keep(&backend, &served)
+            components.keep(&backend, &served)?;
+            components.note_file(&backend, &file)
         });
         if let Ok(Err(error)) = kept.await {
             tracing::warn!(

@@ -13,8 +13,9 @@ use super::admission::AdmissionError;
 use super::component::ComponentBackend;
 use super::engine::Engine;
 use super::lineup::{AgentVersions, Chosen, Current, Lineups};
-use super::loader::{Loader, Request};
+use super::loader::{Loader, Request, Waiting};
 use super::trust::Gate;
+use super::wants::Wants;
 use crate::turn::{Backend, Backends, Generation};
 use crate::vigil;
 use crate::workspace::Components;
@@ -98,6 +99,7 @@ pub struct Registry {
     agents: Arc<AgentVersions>,
     reports: broadcast::Sender<LoadReport>,
     requests: mpsc::UnboundedSender<Request>,
+    waiting: Arc<Waiting>,
     loader: JoinHandle<()>,
 }
 
@@ -109,14 +111,16 @@ impl Registry {
         let (current, agents) = (Arc::new(Current::default()), Arc::new(AgentVersions::default()));
         let (reports, mut first) = broadcast::channel(1024);
         let (requests, asked) = mpsc::unbounded_channel();
-        let mut loader = Loader::new(engine, options, Lineups::new(current.clone(), agents.clone()), reports.clone());
+        let waiting = Arc::new(Waiting::default());
+        let lineups = Lineups::new(current.clone(), agents.clone());
+        let mut loader = Loader::new(engine, options, lineups, reports.clone(), waiting.clone());
         loader.look_at_everything().await;
         let mut loaded = Vec::new();
         while let Ok(report) = first.try_recv() {
             loaded.push(report);
         }
         let loader = vigil::task("backends", loader.follow(asked));
-        (Self { current, agents, reports, requests, loader }, loaded)
+        (Self { current, agents, reports, requests, waiting, loader }, loaded)
     }
 
     /// Returns the news from now on.
@@ -128,6 +132,13 @@ impl Registry {
     /// Has the loader look at everything soon, as the slow rescan does.
     pub fn rescan(&self) {
         self.ask(Request::Rescan);
+    }
+
+    /// The files that wait for what they may do to be accepted, with what that is.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.iter().map(|(path, wants)| (path.clone(), wants.clone())).collect()
     }
 
     /// Has what serves be kept from now on, for rollbacks.

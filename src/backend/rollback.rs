@@ -62,7 +62,7 @@ impl Loader {
         self.lineups.insert(candidate);
         // Its stamp is looked at with the next look at everything.
         let seen =
-            Seen { stamp: None, signature: self.gate.stamp(&target), digest: Some(digest), name: Some(name.to_owned()), distrusted: None };
+            Seen { stamp: None, signature: self.gate.stamp(&target), digest: Some(digest), name: Some(name.to_owned()), wanting: None };
         self.files.insert(target.clone(), seen);
         let Some(generation) = self.lineups.settle(name) else { return Err(format!("`{name}` has served that already")) };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
@@ -101,7 +101,7 @@ impl Loader {
         let standing = self.gate.judge_bytes(target, &served.digest, &served.bytes, served.signature.as_deref()).await?;
         let written = Stamp::of(target).map_or((0, 0), |stamp| stamp.written());
         let candidate = self.engine.candidate(target, served.bytes.clone(), served.digest.clone(), written, standing).await?;
-        self.gate.judge_name(&candidate.digest, &candidate.descriptor.name).await?;
+        self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
         if candidate.descriptor.name != name {
             return Err(AdmissionError::SelfTest("it is another backend"));
         }

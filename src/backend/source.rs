@@ -68,7 +68,8 @@ pub(super) async fn read(path: PathBuf, limit: u64) -> Result<Source, AdmissionE
     tokio::task::spawn_blocking(move || read_now(&path, limit)).await.map_err(|error| AdmissionError::Read(io::Error::other(error)))?
 }
 
-fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError> {
+/// [`read`], where it is called.
+pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError> {
     // Opening a named pipe would wait for a writer.
     if !fs::metadata(path).map_err(AdmissionError::Read)?.is_file() {
         return Err(AdmissionError::NotAFile);

@@ -1,4 +1,5 @@
-//! Whether a component may serve here: its SHA-256 is pinned, or somebody the operator named signed it.
+//! Whether a component may serve here: its SHA-256 is pinned, or somebody the operator named signed it; and what it may do
+//! was accepted.
 //!
 //! Judged are the bytes that are compiled afterwards, never a file that could be another one by then. Pinned by
 //! `tests/backend/trust.rs`.
@@ -7,14 +8,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use minisign_verify::{PublicKey, Signature};
 
 use super::admission::AdmissionError;
 use super::source::{Source, Stamp};
+use super::wants::Wants;
+use crate::agent::Descriptor;
 use crate::config::{Config, Trust};
 use crate::plain::clean_text;
-use crate::workspace::PinFile;
+use crate::workspace::{BackendFile, BackendNotes};
 
 /// Largest signature file read, bytes; real ones have about 300.
 const SIGNATURE_LIMIT: u64 = 16 << 10;
@@ -23,7 +27,8 @@ const SIGNATURE_LIMIT: u64 = 16 << 10;
 #[derive(Clone, Debug)]
 pub struct Gate {
     level: Trust,
-    pins: Option<PinFile>,
+    /// What the operator decided; none: everything is let in.
+    notes: Option<BackendFile>,
     signers: Vec<PublicKey>,
 }
 
@@ -96,17 +101,17 @@ impl Standing {
 }
 
 impl Gate {
-    /// Lets everything in.
+    /// Lets everything in, whatever it may do.
     #[must_use]
     pub fn open() -> Self {
-        Self { level: Trust::Any, pins: None, signers: Vec::new() }
+        Self { level: Trust::Any, notes: None, signers: Vec::new() }
     }
 
     /// As the operator wants it.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        let pins = (config.backend_trust == Trust::Pinned).then(|| PinFile::new(&config.config_dir));
-        Self { level: config.backend_trust, pins, signers: config.backend_signers.clone() }
+        let notes = Some(BackendFile::new(&config.config_dir));
+        Self { level: config.backend_trust, notes, signers: config.backend_signers.clone() }
     }
 
     /// What it asks for.
@@ -152,6 +157,15 @@ impl Gate {
         }
     }
 
+    /// Whether a component may be what it says of itself: pinned under this name, where pins count, and within what is accepted.
+    pub(super) async fn judge_descriptor(&self, digest: &str, descriptor: &Descriptor) -> Result<(), AdmissionError> {
+        self.judge_name(digest, &descriptor.name).await?;
+        match self.wants(descriptor).await {
+            Some(wants) => Err(AdmissionError::Unaccepted(Arc::new(wants))),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a pinned component is pinned under the name it gives itself.
     pub(super) async fn judge_name(&self, digest: &str, name: &str) -> Result<(), AdmissionError> {
         let backends = self.pinned_for(digest).await;
@@ -164,18 +178,27 @@ impl Gate {
 
     /// The backends that a digest is pinned for now.
     pub(super) async fn pinned_for(&self, digest: &str) -> BTreeSet<String> {
-        match &self.pins {
-            Some(pins) => pins.refresh().await.0.of(digest).cloned().unwrap_or_default(),
-            None => BTreeSet::new(),
-        }
+        self.notes().await.and_then(|notes| notes.of(digest).cloned()).unwrap_or_default()
     }
 
-    /// What of `backends.md` is left out, where it counts.
+    /// What a component with this descriptor wants beyond what is accepted now; none: nothing.
+    pub async fn wants(&self, descriptor: &Descriptor) -> Option<Wants> {
+        let notes = self.notes().await?;
+        Wants::of(descriptor, notes.accepted(&descriptor.name))
+    }
+
+    /// What of `backends.md` is left out.
     pub async fn warnings(&self) -> Vec<String> {
-        match &self.pins {
-            Some(pins) => pins.refresh().await.0.warnings.clone(),
-            None => Vec::new(),
+        self.notes().await.map(|notes| notes.warnings.clone()).unwrap_or_default()
+    }
+
+    /// What the operator decided; what of it is left out is logged whenever it changed.
+    async fn notes(&self) -> Option<Arc<BackendNotes>> {
+        let (notes, changed) = self.notes.as_ref()?.refresh().await;
+        for warning in notes.warnings.iter().filter(|_| changed) {
+            tracing::warn!("{warning}");
         }
+        Some(notes)
     }
 
     /// The stamp of a file's signature, where one counts.

@@ -155,6 +155,20 @@ pub enum BackendCommand {
         /// Trust it from now on: add its SHA-256 to backends.md
         #[arg(long)]
         pin: bool,
+        /// Accept what it may do without being asked
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show what a component may do that was not accepted yet, and accept it; a running gateway then takes it up
+    Approve {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The backend
+        name: String,
+        /// Accept it without being asked
+        #[arg(long)]
+        yes: bool,
     },
     /// Put the component back that served before
     Rollback {

@@ -188,7 +188,7 @@ fn check_value(program: &Program, name: &str, value: &str, safety: Safety) -> Re
     let allowed = program
         .flags
         .iter()
-        .filter(|flag| flag.name == name && flag.safety <= safety)
+        .filter(|flag| flag.name == name && flag.safety <= safety && flag.value != FlagValue::None)
         .any(|flag| flag.values.is_empty() || flag.values.iter().any(|allowed| fits(value, allowed)));
     if allowed { Ok(()) } else { Err(PlanFault::Level(format!("{name} {value}"), level(safety))) }
 }

@@ -16,6 +16,9 @@ use super::replace::sync_folder;
 /// Components kept of each backend, the one that serves included.
 pub const KEPT: usize = 3;
 
+/// Holds the name of the file in the backends folder that what serves came from.
+const FROM: &str = "from";
+
 /// A component that served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
@@ -25,6 +28,15 @@ pub struct Served {
     pub bytes: Vec<u8>,
     /// What stood beside it as `*.minisig`.
     pub signature: Option<Vec<u8>>,
+}
+
+/// What served last of a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Last {
+    /// SHA-256, lower-case hex.
+    pub digest: String,
+    /// Name of the file it served from; empty: nobody noted it.
+    pub file: String,
 }
 
 /// The folder. Every call does its I/O where it is called: on the blocking pool.
@@ -81,6 +93,29 @@ impl Components {
         }
         sync_folder(folder);
         Ok(())
+    }
+
+    /// Notes the name of the file that what serves came from.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn note_file(&self, backend: &str, file: &str) -> Result<(), FileError> {
+        let folder = self.folder.join(backend);
+        if fs::read_to_string(folder.join(FROM)).is_ok_and(|noted| noted == file) {
+            return Ok(());
+        }
+        write(&folder.join(FROM), file.as_bytes()).map_err(|error| FileError::new("note a file in", &folder, error))
+    }
+
+    /// Returns what served last, of every backend.
+    #[must_use]
+    pub fn last(&self) -> Vec<Last> {
+        let folders = fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+        let last = folders.filter_map(|folder| {
+            let digest = list(&folder).ok()?.pop()?.digest;
+            Some(Last { digest, file: fs::read_to_string(folder.join(FROM)).unwrap_or_default() })
+        });
+        last.collect()
     }
 
     /// Returns what served before a component, newest first; before none in particular: everything. Files whose content

@@ -4,6 +4,7 @@
 //! and on disk, state replaced as a whole and mendable by hand. Decides nothing about turns. All calls do their I/O on
 //! the blocking pool; dropping a future does not stop what it began. Pinned by the tests of each file here.
 
+mod backend_notes;
 mod bindings;
 mod boot;
 mod channels;
@@ -23,7 +24,6 @@ mod lock;
 mod lost;
 mod memory;
 mod outline;
-mod pins;
 mod profiles;
 mod remembered;
 mod replace;
@@ -35,10 +35,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::Booted;
 pub use channels::{Channels, LaneSettings, plain as is_plain_model};
-pub use components::{Components, KEPT, Served};
+pub use components::{Components, KEPT, Last, Served};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
 pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
@@ -49,7 +50,6 @@ pub use jobs::{CronJob, CronJobs};
 pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock};
 pub use lost::{LostState, LostTurn, LostTurns};
-pub use pins::{PinFile, Pins};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};

@@ -22,7 +22,9 @@ fn distrust(report: &LoadReport) -> &Distrust {
 }
 
 fn pin(stand: &Stand, backend: &str, bytes: &[u8]) {
-    fs::write(stand.path("config/backends.md"), format!("## {backend}\n\n- sha256: {}\n", digest(bytes))).unwrap();
+    let text = fs::read_to_string(stand.path("config/backends.md")).unwrap();
+    let others: String = text.lines().filter(|line| !line.starts_with("- sha256")).map(|line| format!("{line}\n")).collect();
+    fs::write(stand.path("config/backends.md"), format!("{others}\n## {backend}\n\n- sha256: {}\n", digest(bytes))).unwrap();
 }
 
 /// A signature of these bytes.
@@ -138,7 +140,8 @@ async fn a_rollback_asks_for_trust_again_and_brings_the_signature_along() {
     // The same folders, under pins: what served before is not pinned.
     let folder = stand.end();
     fs::write(folder.path().join("backends/mini.wasm"), &two).unwrap();
-    fs::write(folder.path().join("config/backends.md"), format!("## mini\n- sha256: {}\n", digest(&two))).unwrap();
+    let text = fs::read_to_string(folder.path().join("config/backends.md")).unwrap();
+    fs::write(folder.path().join("config/backends.md"), format!("{text}\n## mini\n- sha256: {}\n", digest(&two))).unwrap();
     let stand = Stand::over(folder, &PINNED).await;
     stand.serves("mini", "2").await;
     stand.keeps("mini", 2).await;

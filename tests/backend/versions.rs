@@ -101,3 +101,46 @@ async fn without_a_word_about_agent_versions_a_second_file_is_refused() {
         stand.serves("mini", "1").await;
     }
 }
+
+#[tokio::test]
+async fn of_two_files_that_cannot_stand_side_by_side_the_same_one_serves_after_a_restart() {
+    let plain = |version: &str| Wat::new("mini", version).build();
+    let mut stand = Stand::new(&[], &[("b.wasm", &plain("1.0.0"))]).await;
+    stand.serves("mini", "1.0.0").await;
+    stand.keeps("mini", 1).await;
+    stand.put("a.wasm", &plain("2.0.0"));
+    let report = stand.news().await;
+    let taken =
+        |report: &LoadReport| matches!(report, LoadReport::Refused { reason, .. } if matches!(**reason, AdmissionError::NameTaken { .. }));
+    assert!(taken(&report), "{report:?}");
+
+    // By its name the second one would be first.
+    let stand = Stand::over(stand.end(), &[]).await;
+    stand.serves("mini", "1.0.0").await;
+    assert!(stand.reports.iter().any(taken), "{:?}", stand.reports);
+    // What was put into the place of the one that served takes its place too.
+    let folder = stand.end();
+    std::fs::write(folder.path().join("backends/b.wasm"), plain("1.1.0")).unwrap();
+    let stand = Stand::over(folder, &[]).await;
+    stand.serves("mini", "1.1.0").await;
+    stand.keeps("mini", 2).await;
+    // It may have got another name meanwhile.
+    let folder = stand.end();
+    std::fs::rename(folder.path().join("backends/b.wasm"), folder.path().join("backends/c.wasm")).unwrap();
+    let stand = Stand::over(folder, &[]).await;
+    stand.serves("mini", "1.1.0").await;
+}
+
+#[tokio::test]
+async fn of_files_that_replace_each_other_while_one_is_loaded_the_newest_serves() {
+    let stand = Stand::new(&[], &[("mini.wasm", &Wat::new("mini", "0").build())]).await;
+    stand.serves("mini", "0").await;
+    let all: Vec<Vec<u8>> = (1..=40).map(|version| Wat::new("mini", &version.to_string()).build()).collect();
+    for component in &all {
+        stand.put("mini.wasm", component);
+        // Some come while the one before is read, some while it is compiled.
+        tokio::task::yield_now().await;
+    }
+    stand.serves("mini", "40").await;
+    assert_eq!(std::fs::read(stand.file("mini.wasm")).unwrap(), all[39]);
+}

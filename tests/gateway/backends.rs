@@ -29,6 +29,7 @@ fn with_programs(programs: &[(&str, &str)]) -> Installation {
 fn put(installation: &Installation, name: &str, descriptor: serde_json::Value) {
     let mut wat = Wat::new(name, &format!("{name}-1"));
     wat.descriptor = descriptor;
+    wat.accepted_in(&installation.path("config"));
     fs::write(installation.backend(name), wat.build()).unwrap();
 }
 
@@ -201,7 +202,7 @@ async fn a_way_to_run_that_a_backend_has_not_is_warned_about_and_ignored() {
 }
 
 /// A component for ACP agents that starts `goose acp` and reports its end.
-fn acp() -> Vec<u8> {
+fn acp(installation: &Installation) -> Vec<u8> {
     let mut wat = Wat::new("acp", "acp-1");
     wat.descriptor = json!({ "sharing": "turn", "features": ["resume", "plan"], "programs": [{ "name": "acp-agent" }] });
     let spawn = Spawn {
@@ -221,6 +222,7 @@ fn acp() -> Vec<u8> {
     let event = Action::Event(AgentEvent { session: 1, turn: 1, kind: text });
     let done = Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
     wat.later = Some((EXITED, vec![event, done]));
+    wat.accepted_in(&installation.path("config"));
     wat.build()
 }
 
@@ -238,7 +240,7 @@ const GOOSE: &str = "\
 async fn a_launch_profile_is_a_backend_of_its_own() {
     let goose = "[ \"$1\" = --version ] && echo goose 1.9.0 && exit\necho \"$GOOSE_KEY $*\" > goose.said";
     let installation = with_programs(&[("goose", goose)]).with("AGENT_BACKEND", "goose").with("GOOSE_KEY", "gk-1");
-    fs::write(installation.backend("acp"), acp()).unwrap();
+    fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     fs::write(installation.path("config").join("acp.md"), GOOSE).unwrap();
     let ended = installation.run(&["backend", "list", "--json"], "").await;
     let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -260,7 +262,7 @@ async fn a_launch_profile_is_a_backend_of_its_own() {
 #[tokio::test]
 async fn a_profile_is_taken_up_while_the_program_runs_and_a_bad_one_is_named() {
     let installation = with_programs(&[("goose", "true")]).with("GOOSE_KEY", "gk-1").with("LOG_LEVEL", "info");
-    fs::write(installation.backend("acp"), acp()).unwrap();
+    fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     let mut console = installation.start(&["console"]);
     console.logs("console ready").await;
     fs::write(installation.path("config").join("acp.md"), format!("{GOOSE}## bad\n- label: no command\n")).unwrap();
@@ -279,7 +281,7 @@ async fn a_profile_without_its_component_and_the_component_without_a_profile_are
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
     assert!(ended.stderr.contains("is a profile of acp.md, but"), "{}", ended.stderr);
-    fs::write(installation.backend("acp"), acp()).unwrap();
+    fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     let ended = installation.with("AGENT_BACKEND", "acp").run(&["check"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
     assert!(ended.stderr.contains("name one of the profiles in acp.md"), "{}", ended.stderr);
@@ -343,7 +345,7 @@ async fn a_backend_tells_whether_it_can_work_at_any_time() {
 #[tokio::test]
 async fn profiles_of_agents_nobody_installed_are_passed_over_in_few_words() {
     let installation = with_programs(&[("goose", "true")]).with("AGENT_BACKEND", "auto").with("GOOSE_KEY", "gk-1");
-    fs::write(installation.backend("acp"), acp()).unwrap();
+    fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     let more = "## absent-a\n- command: absent-a\n## absent-b\n- command: absent-b\n";
     fs::write(installation.path("config").join("acp.md"), format!("{GOOSE}{more}")).unwrap();
     let said = answers(&installation).await;

@@ -78,6 +78,7 @@ async fn a_discord_channel_is_answered_by_the_backend_written_for_it() {
     let installation = installed(&local);
     let mut other = Wat::new("other", "other-1");
     other.descriptor = json!({ "programs": [{ "name": "aetheel" }] });
+    other.accepted_in(&installation.path("config"));
     fs::write(installation.backend("other"), other.build()).unwrap();
     fs::write(installation.path("config").join("channels.md"), format!("## channel #general {CHANNEL}\n- backend: other\n")).unwrap();
     let _bot = serving(&installation).await;
@@ -115,6 +116,7 @@ async fn levels_of_thinking_and_modes_are_those_of_the_backend() {
     let mut thinker = Wat::new("thinker", "thinker-1");
     let efforts = json!([{ "id": "low", "label": "Low" }, { "id": "max", "label": "Very high" }]);
     thinker.descriptor = json!({ "programs": [{ "name": "aetheel" }], "features": ["effort", "plan"], "efforts": efforts });
+    thinker.accepted_in(&installation.path("config"));
     fs::write(installation.backend("thinker"), thinker.build()).unwrap();
     let script = "hello 1\n/thinking LOW\n/thinking extreme\n/mode plan\nhello 2\n/mode build\n/mode fast\n/thinking default\nhello 3\n";
     let ended = installation.run(&["console"], script).await;

@@ -15,11 +15,15 @@ use crate::support::program::{Ended, Installation, Program};
 
 /// A component of the backend `mini`, which answers with its version.
 fn mini(version: &str, descriptor: Value) -> Vec<u8> {
+    wat(version, descriptor).build()
+}
+
+fn wat(version: &str, descriptor: Value) -> Wat {
     let mut all = json!({ "programs": [{ "name": "mini", "version-arguments": ["--version"] }] });
     for (key, value) in descriptor.as_object().unwrap() {
         all[key] = value.clone();
     }
-    Wat { descriptor: all, ..Wat::new("mini", version) }.build()
+    Wat { descriptor: all, ..Wat::new("mini", version) }
 }
 
 /// Puts the agent `mini` with this version into the installation's own `PATH`, at one stroke.
@@ -31,9 +35,10 @@ fn agent(installation: &Installation, version: &str) {
     fs::rename(staged, bin.join("mini")).unwrap();
 }
 
-/// With the agent `mini` 1.0.0, which answers by default.
+/// With the agent `mini` 1.0.0, which answers by default; its backend was accepted.
 fn prepared(installation: Installation) -> Installation {
     agent(&installation, "1.0.0");
+    wat("1.0.0", json!({})).accepted_in(&installation.path("config"));
     let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
     installation.with("PATH", &path).with("AGENT_BACKEND", "mini")
 }
@@ -91,8 +96,9 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
     answers(&local, "1.0.0").await;
 
     let second = mini("2.0.0", json!({ "features": ["resume"], "environment": { "pass": ["MINI_KEY"] } }));
-    let ended = install(&installation, &download(&installation, "mini-2.wasm", &second), &[]).await;
+    let ended = install(&installation, &download(&installation, "mini-2.wasm", &second), &["--yes"]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("backend mini wants to\n  pass the gateway's variable `MINI_KEY` to its agent\n"), "{}", ended.stderr);
     for part in [
         &format!("backend mini: version 2.0.0 ({}), in place of 1.0.0 (", &digest(&second)[..12]),
         "contract: aetheel:backend@0.1.1\n",
@@ -192,6 +198,7 @@ async fn of_a_profile_the_component_beneath_is_rolled_back() {
     fs::copy(installation.path("bin/mini"), installation.path("bin/goose")).unwrap();
     fs::write(installation.path("config/acp.md"), "## goose\n- command: goose acp\n").unwrap();
     for version in ["1.0.0", "2.0.0"] {
+        Wat::new("acp", version).accepted_in(&installation.path("config"));
         let file = download(&installation, "acp-new.wasm", &Wat::new("acp", version).build());
         assert_eq!(install(&installation, &file, &[]).await.code, 0);
         let ended = installation.run(&["console"], "hello\n").await;
@@ -242,7 +249,6 @@ async fn what_cannot_be_installed_changes_nothing() {
         let same = |(path, bytes): &(std::path::PathBuf, Vec<u8>)| fs::read(path).is_ok_and(|now| now == *bytes);
         assert!(before.iter().all(same));
         assert_eq!(backends(installation), ["demo.wasm", "mini.wasm"]);
-        assert!(!installation.path("config/backends.md").exists());
     };
     let missing = install(&installation, "/nonexistent.wasm", &["--pin"]).await;
     assert_eq!(missing.code, 64, "{}", missing.stderr);
@@ -281,8 +287,9 @@ async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
     let refused = installation.run(&["check"], "").await;
     assert_eq!(refused.code, 78, "{}", refused.stderr);
     assert!(refused.stderr.contains(&format!("its SHA-256 is not pinned in backends.md: {}", digest(&first))), "{}", refused.stderr);
-    fs::write(installation.path("config/backends.md"), format!("My own words.\n\n## mini\n- sha256: {}\n\nMore.\n", digest(&first)))
-        .unwrap();
+    let accepted = installation.read("backends.md");
+    let pinned = |bytes: &[u8]| format!("My own words.\n\n## mini\n- sha256: {}\n\nMore.\n", digest(bytes));
+    fs::write(installation.path("config/backends.md"), accepted.clone() + &pinned(&first)).unwrap();
     let bot = serving(&installation).await;
     answers(&local, "1.0.0").await;
 
@@ -294,8 +301,7 @@ async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
     assert!(line["message"].as_str().unwrap().starts_with("backend file is not trusted here"), "{line}");
     assert!(line["message"].as_str().unwrap().contains("hint: ") && line["serving"].as_str().is_some(), "{line}");
     answers(&local, "1.0.0").await;
-    fs::write(installation.path("config/backends.md"), format!("My own words.\n\n## mini\n- sha256: {}\n\nMore.\n", digest(&second)))
-        .unwrap();
+    fs::write(installation.path("config/backends.md"), accepted.clone() + &pinned(&second)).unwrap();
     loaded(&bot, 2).await;
     answers(&local, "2.0.0").await;
 
@@ -303,7 +309,7 @@ async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stdout.contains(&format!("pinned in backends.md: {}", digest(&third))), "{}", ended.stdout);
     let wanted = format!("My own words.\n\n## mini\n- sha256: {}\n- sha256: {}\n\nMore.\n", digest(&second), digest(&third));
-    assert_eq!(installation.read("backends.md"), wanted);
+    assert_eq!(installation.read("backends.md"), accepted + &wanted);
     loaded(&bot, 3).await;
     answers(&local, "3.0.0").await;
     let listing = listed(&installation).await;

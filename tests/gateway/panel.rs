@@ -72,6 +72,7 @@ async fn a_backend_that_cannot_work_is_not_offered_and_refused_with_its_reason()
     let installation = installed(&local).with("ALLOWED_BACKENDS", "locked");
     let mut locked = Wat::new("locked", "locked-1");
     locked.descriptor = json!({ "programs": [{ "name": "aetheel" }], "credentials": [{ "variable": "LOCKED_KEY" }] });
+    locked.accepted_in(&installation.path("config"));
     fs::write(installation.backend("locked"), locked.build()).unwrap();
     let _bot = serving(&installation).await;
     assert!(!local.suggestions(CHANNEL, ANN, "backend", "").await.iter().any(|(id, _)| id == "locked"));

@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use aetheel::agent::{Action, AgentEvent, EventKind, Outcome, Text, TurnDone};
+use aetheel::agent::capability::{Capability, lines};
+use aetheel::agent::{Action, AgentEvent, Descriptor, EventKind, Outcome, Text, TurnDone};
 use serde_json::Value;
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind};
@@ -104,14 +105,29 @@ impl Wat {
         wit + &self.wit_packages
     }
 
-    fn module(&self) -> String {
-        let text = || EventKind::Text(Text { part: 0, text: self.version.clone(), replace: false });
-        let event = || Action::Event(AgentEvent { session: 1, turn: 1, kind: text() });
-        let done = Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
+    /// What it says of itself.
+    pub fn described(&self) -> Value {
         let mut descriptor = serde_json::json!({ "name": self.name, "version": self.version, "programs": [{ "name": self.name }] });
         for (key, value) in self.descriptor.as_object().expect("an object") {
             descriptor[key] = value.clone();
         }
+        descriptor
+    }
+
+    /// Has the operator of this configuration accept what it may do, beside what `backends.md` says.
+    pub fn accepted_in(&self, config: &Path) {
+        let path = config.join("backends.md");
+        let descriptor = Descriptor::parse(&self.described().to_string()).expect("a sound descriptor");
+        let lines: String = lines(&Capability::of(&descriptor)).iter().map(|line| format!("- {line}\n")).collect();
+        let before = std::fs::read_to_string(&path).unwrap_or_default();
+        std::fs::write(path, format!("{before}\n## {}\n\n{lines}", self.name)).expect("written");
+    }
+
+    fn module(&self) -> String {
+        let text = || EventKind::Text(Text { part: 0, text: self.version.clone(), replace: false });
+        let event = || Action::Event(AgentEvent { session: 1, turn: 1, kind: text() });
+        let done = Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
+        let descriptor = self.described();
         let mut memory = Memory { bytes: Vec::new(), keys: Vec::new() };
         let described = memory.text_area(&descriptor.to_string());
         // Canned answers follow the layout of the unchanged contract: changed ones are refused before they are used.

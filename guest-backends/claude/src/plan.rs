@@ -4,6 +4,7 @@
 //! `--allowedTools` take any number of values up to the next flag, so they stand last and nothing follows them.
 
 use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::one_shot::spawn;
 use aetheel_backend_sdk::wit::{
     Action, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Spawn, StartTurn, Value, Variable,
@@ -80,12 +81,14 @@ pub(crate) struct Fixed {
     system_prompt: Option<String>,
     max_turns: Option<u32>,
     tools: Vec<Value>,
+    options: String,
 }
 
 impl Fixed {
     /// Picks it from the settings.
     pub(crate) fn of(settings: &Settings) -> Self {
-        Self { system_prompt: system_prompt(settings).cloned(), max_turns: settings.max_turns, tools: tools(settings) }
+        let (system_prompt, options) = (system_prompt(settings).cloned(), settings.options.clone());
+        Self { system_prompt, max_turns: settings.max_turns, tools: tools(settings), options }
     }
 }
 
@@ -133,6 +136,7 @@ fn arguments(head: &[&str], resume: Option<(String, bool)>, start: &StartTurn, e
         // Not kept over a resume, so it goes along every time.
         arguments.0.extend([Value::Text("--append-system-prompt-file".to_owned()), Value::File(SYSTEM_PROMPT.to_owned())]);
     }
+    arguments.chosen(&json::parse(&settings.options).unwrap_or_default());
     if settings.safety == Safety::Danger {
         for tool in settings.allowed_tools.iter().filter(|tool| tool.contains('(')) {
             emit.diagnostic(Level::Warn, format!("the rule in {tool:?} limits nothing while permissions are skipped"));
@@ -157,6 +161,19 @@ struct Arguments(Vec<Value>);
 impl Arguments {
     fn flags(&mut self, flags: &[&str]) {
         self.0.extend(flags.iter().map(|flag| Value::Text((*flag).to_owned())));
+    }
+
+    /// What the operator chose of Claude Code's own settings; the host keeps to their schema.
+    fn chosen(&mut self, options: &json::Value) {
+        if let Some(sources) = options.text("setting-sources") {
+            self.option("--setting-sources", sources.to_owned());
+        }
+        if options.is_true("strict-mcp-config") {
+            self.flags(&["--strict-mcp-config"]);
+        }
+        if let Some(model) = options.text("fallback-model").filter(|model| !model.is_empty()) {
+            self.option("--fallback-model", model.to_owned());
+        }
     }
 
     fn option(&mut self, flag: &str, value: String) {

@@ -55,6 +55,15 @@ fn a_plain_turn_streams_and_reads_its_prompt_from_stdin() {
 }
 
 #[test]
+fn options_of_its_own_have_their_flags() {
+    let options = r#"{"setting-sources":"user,project","strict-mcp-config":true,"fallback-model":"haiku"}"#;
+    let chosen = arguments(with(|settings| options.clone_into(&mut settings.options)));
+    assert!(has(&chosen, &["--setting-sources", "user,project", "--strict-mcp-config", "--fallback-model", "haiku"]), "{chosen:?}");
+    let none = arguments(with(|settings| r#"{"strict-mcp-config":false}"#.clone_into(&mut settings.options)));
+    assert_eq!(none, arguments(start("hi")));
+}
+
+#[test]
 fn every_setting_has_its_flag() {
     let full = arguments(with(|settings| {
         settings.model = Some("sonnet".to_owned());

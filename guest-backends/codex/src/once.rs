@@ -70,6 +70,8 @@ impl Agent for Once {
             Some(effort) => emit.diagnostic(Level::Warn, format!("Codex has no effort {effort:?}: left at its default")),
             None => {}
         }
+        let own = prompt::own_settings(settings);
+        arguments.extend(own.into_iter().flat_map(|(key, value)| ["-c".to_owned(), format!("{key}={value}")]));
         arguments.extend(Limits::of(settings).arguments());
         let told = self.requested.as_ref().and_then(|(id, _)| id.told);
         let stdin: Vec<String> = prompt::change(settings, told).into_iter().chain(start.parts.iter().map(prompt::text)).collect();

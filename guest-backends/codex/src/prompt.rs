@@ -3,6 +3,7 @@
 //! Codex keeps the `developer_instructions` of a thread's first turn for good and ignores later ones (seen in 0.169.0). A
 //! system prompt that changed, as memory does all the time, goes in front of the prompt instead, once.
 
+use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Part, Settings};
 
 use crate::native_id::hash;
@@ -45,6 +46,14 @@ pub(crate) fn check(parts: &[Part]) -> Result<(), Failure> {
         return Err(Failure { kind: FailureKind::BadRequest, message: "the prompt is empty".to_owned(), retry_after_ms: None });
     }
     Ok(())
+}
+
+/// What the operator chose of Codex' own settings, by Codex' names; the host keeps to their schema.
+pub(crate) fn own_settings(settings: &Settings) -> Vec<(&'static str, String)> {
+    let options = json::parse(&settings.options).unwrap_or_default();
+    let known = [("reasoning-summary", "model_reasoning_summary"), ("verbosity", "model_verbosity")];
+    let chosen = known.into_iter().filter_map(|(option, key)| Some((key, options.text(option)?.to_owned())));
+    chosen.filter(|(_, value)| value.bytes().all(|byte| byte.is_ascii_lowercase())).collect()
 }
 
 #[cfg(test)]

@@ -328,3 +328,15 @@ fn lines_of_stderr_change_nothing_wherever_they_come() {
         assert_eq!(run::<Backend>(turn(&fixture), noisy), calm, "{name}");
     }
 }
+
+#[test]
+fn options_of_its_own_are_settings_of_the_command_line() {
+    let with = |options: &str| {
+        let mut start = start("hi");
+        options.clone_into(&mut start.settings.options);
+        arguments(start)
+    };
+    let chosen = with(r#"{"verbosity":"low","reasoning-summary":"none"}"#).join(" ");
+    assert!(chosen.contains("-c model_reasoning_summary=none -c model_verbosity=low"), "{chosen}");
+    assert_eq!(with(r#"{"verbosity":"low sandbox_mode=x"}"#), arguments(start("hi")), "what is no word is left out");
+}

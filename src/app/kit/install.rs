@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::assent;
 use super::changes::changes;
 use super::open;
 use crate::agent::Descriptor;
@@ -14,7 +15,7 @@ use crate::app::foundation::Foundation;
 use crate::app::settings::Settings;
 use crate::app::start::Refused;
 use crate::app::{say, tell};
-use crate::backend::{AdmissionError, Parcel};
+use crate::backend::{AdmissionError, Parcel, Wants};
 use crate::cli::exit;
 use crate::config::{Config, LogFormat, Trust};
 use crate::kit;
@@ -22,9 +23,18 @@ use crate::plain::with_causes;
 use crate::redact::Redactor;
 use crate::telemetry;
 use crate::turn::Backend as _;
-use crate::workspace::{Components, PinFile};
+use crate::workspace::{BackendFile, Components};
 
-pub(in crate::app) async fn run(settings: Settings, component: PathBuf, pin: bool) -> u8 {
+/// What the operator agreed to beforehand.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::app) struct Wish {
+    /// Its bytes are trusted from now on.
+    pub pin: bool,
+    /// It may do what it wants to.
+    pub yes: bool,
+}
+
+pub(in crate::app) async fn run(settings: Settings, component: PathBuf, wish: Wish) -> u8 {
     let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
         say(&format!("error: {fault}"));
@@ -42,7 +52,7 @@ pub(in crate::app) async fn run(settings: Settings, component: PathBuf, pin: boo
             return exit::CONFIG;
         }
     };
-    match install(&foundation, &config, &component, pin).await {
+    match install(&foundation, &config, &component, wish).await {
         Ok(said) => {
             // A closed stdout has nobody to tell; the exit code still does.
             let _ = std::io::stdout().write_all(redactor.clean(said).as_bytes());
@@ -58,7 +68,8 @@ fn refuse(redactor: &Redactor, code: u8, fault: &str) -> u8 {
     code
 }
 
-async fn install(foundation: &Foundation, config: &Config, file: &Path, pin: bool) -> Result<String, (u8, String)> {
+async fn install(foundation: &Foundation, config: &Config, file: &Path, wish: Wish) -> Result<String, (u8, String)> {
+    let Wish { pin, yes } = wish;
     let shown = file.display();
     let failed = |what: String| (exit::FAILED, what);
     let parcel = foundation.engine.unpack(file, &foundation.gate, pin).await.map_err(|error| {
@@ -83,11 +94,21 @@ async fn install(foundation: &Foundation, config: &Config, file: &Path, pin: boo
     };
     let aside = before.is_none().then(|| target.with_extension("wasm.replaced")).filter(|_| target.exists());
     let mut said = describe(&parcel, before.as_ref(), &target);
+    let wants = foundation.gate.wants(&parcel.inspection.descriptor).await;
+    if let Some(wants) = &wants {
+        let new = if wants.unknown { ", of which nothing was accepted so far," } else { "" };
+        say(&format!("backend {name}{new} wants to\n{}", assent::list(&wants.more).trim_end()));
+        assent::given(&wants.more, &format!("Accept this of `{name}` from now on, and install it?"), yes).map_err(failed)?;
+    }
     let new_pin = pin && !pinned(config, &name, &digest).await;
     if before.as_ref().is_some_and(|before| before.inspection.digest == digest) {
         if new_pin {
             add_pin(config, &name, &digest).await.map_err(failed)?;
             said.push_str(&format!("pinned in backends.md: {digest}\n"));
+        }
+        if let Some(wants) = &wants {
+            accept(config, wants).await.map_err(failed)?;
+            said.push_str("accepted in backends.md: what it may do\n");
         }
         return Ok(said + "it is there already: nothing else was changed\n");
     }
@@ -103,6 +124,10 @@ async fn install(foundation: &Foundation, config: &Config, file: &Path, pin: boo
     if new_pin {
         add_pin(config, &name, &digest).await.map_err(failed)?;
         said.push_str(&format!("pinned in backends.md: {digest}\n"));
+    }
+    if let Some(wants) = &wants {
+        accept(config, wants).await.map_err(failed)?;
+        said.push_str("accepted in backends.md: what it may do\n");
     }
     let finished = ready.finish(aside.clone()).await;
     finished.map_err(|error| failed(format!("cannot put it in its place, {}: {error}", target.display())))?;
@@ -150,11 +175,16 @@ fn target(foundation: &Foundation, config: &Config, name: &str, file: &Path) -> 
 }
 
 async fn pinned(config: &Config, name: &str, digest: &str) -> bool {
-    PinFile::new(&config.config_dir).refresh().await.0.of(digest).is_some_and(|backends| backends.contains(name))
+    BackendFile::new(&config.config_dir).refresh().await.0.of(digest).is_some_and(|backends| backends.contains(name))
+}
+
+async fn accept(config: &Config, wants: &Wants) -> Result<(), String> {
+    let accepted = BackendFile::new(&config.config_dir).accept(&wants.descriptor.name, &wants.more).await;
+    accepted.map(drop).map_err(|error| format!("it cannot be accepted: {}", with_causes(&error)))
 }
 
 async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), String> {
-    let added = PinFile::new(&config.config_dir).add(name, digest).await;
+    let added = BackendFile::new(&config.config_dir).pin(name, digest).await;
     added.map(drop).map_err(|error| format!("it cannot be pinned: {}", with_causes(&error)))
 }
 

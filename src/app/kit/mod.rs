@@ -3,6 +3,8 @@
 //! Owns what the commands print and their exit codes (0: all is well, 1: what was tried failed, 64: it could not be tried). None of them needs
 //! a configuration, but those that touch the folder of backends. What they try is in [`crate::kit`].
 
+pub(super) mod approve;
+mod assent;
 mod bench;
 mod bindings;
 mod changes;
@@ -40,8 +42,10 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         BackendCommand::Bindings { lang, out } => bindings::run(lang, out),
         BackendCommand::Componentize { module, output } => componentize::run(module, output),
         // Read with the configuration, by the caller.
-        BackendCommand::List { .. } | BackendCommand::Ping { .. } | BackendCommand::Install { .. } | BackendCommand::Rollback { .. } => {
-            crate::cli::exit::SOFTWARE
-        }
+        BackendCommand::List { .. }
+        | BackendCommand::Ping { .. }
+        | BackendCommand::Install { .. }
+        | BackendCommand::Approve { .. }
+        | BackendCommand::Rollback { .. } => crate::cli::exit::SOFTWARE,
     }
 }

@@ -82,7 +82,11 @@ pub(crate) fn open(settings: &Settings, cwd: &str, thread: Option<&str>) -> Valu
     let mut params = json!({ "cwd": cwd, "approvalPolicy": policy.approval, "sandbox": policy.sandbox });
     let (text, _) = prompt::instructions(settings);
     // Not kept with a thread: one that is resumed would have all tools again.
-    if let Some(config) = Limits::of(settings).config() {
+    let mut config = Limits::of(settings).config().unwrap_or_else(|| json!({}));
+    for (key, value) in prompt::own_settings(settings) {
+        config[key] = json!(value);
+    }
+    if config != json!({}) {
         params["config"] = config;
     }
     match thread {

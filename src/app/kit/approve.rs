@@ -1,0 +1,79 @@
+//! `aetheel backend approve`: the operator agrees to what a component may do. Pinned by `tests/gateway/capabilities.rs`.
+
+use std::io::Write as _;
+
+use super::assent;
+use crate::agent::capability::Capabilities;
+use crate::app::doctor::gateway_of;
+use crate::app::foundation::Foundation;
+use crate::app::settings::Settings;
+use crate::app::start::Refused;
+use crate::app::{say, tell};
+use crate::cli::exit;
+use crate::config::LogFormat;
+use crate::plain::with_causes;
+use crate::telemetry;
+use crate::workspace::BackendFile;
+
+pub(in crate::app) async fn run(settings: Settings, name: String, yes: bool) -> u8 {
+    let Settings { config, variables, redactor, .. } = settings;
+    if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
+        say(&format!("error: {fault}"));
+        return exit::CONFIG;
+    }
+    let Foundation { roster, registry, .. } = match Foundation::lay(&config, &variables).await {
+        Ok(foundation) => foundation,
+        Err(faults) => {
+            tell(&Refused { code: exit::CONFIG, faults });
+            return exit::CONFIG;
+        }
+    };
+    let component = roster.component_of(&name);
+    let waiting = registry.waiting();
+    let wanted: Vec<_> = waiting.iter().filter(|(_, wants)| wants.descriptor.name == component).collect();
+    if wanted.is_empty() {
+        if registry.component(&component).is_some() {
+            say(&format!("backend {component} does nothing that is not accepted; nothing was changed"));
+            return exit::OK;
+        }
+        let mut others: Vec<&str> = waiting.iter().map(|(_, wants)| wants.descriptor.name.as_str()).collect();
+        others.dedup();
+        let others = if others.is_empty() { "none does".to_owned() } else { others.join(", ") };
+        say(&format!("error: no file in {} waits for `{component}` to be accepted; waiting: {others}", config.backends_dir.display()));
+        return exit::USAGE;
+    }
+    let mut more = Capabilities::new();
+    let mut said = String::new();
+    for (path, wants) in &wanted {
+        let new = if wants.unknown { ", of which nothing was accepted so far" } else { "" };
+        said.push_str(&format!("backend {component}, version {}{new}: {} wants to\n", shown(&wants.descriptor.version), path.display()));
+        said.push_str(&assent::list(&wants.more));
+        more.extend(wants.more.iter().cloned());
+    }
+    print(&redactor.clean(said));
+    if let Err(why) = assent::given(&more, &format!("Accept this of `{component}` from now on?"), yes) {
+        say(&format!("error: {why}"));
+        say("nothing was changed");
+        return exit::FAILED;
+    }
+    if let Err(error) = BackendFile::new(&config.config_dir).accept(&component, &more).await {
+        say(&format!("error: it cannot be accepted: {}", with_causes(&error)));
+        return exit::FAILED;
+    }
+    let gateway = match gateway_of(&config) {
+        Some(pid) => format!("the gateway (process {pid}) loads it now"),
+        None => "no gateway runs here: the next start loads it".to_owned(),
+    };
+    print(&format!("accepted in {}\n{gateway}\n", config.config_dir.join("backends.md").display()));
+    exit::OK
+}
+
+/// Words of a component's own, without anything that hides or moves.
+fn shown(text: &str) -> String {
+    crate::plain::clean_text(text).replace('\n', " ")
+}
+
+fn print(text: &str) {
+    // A closed stdout has nobody to tell; the exit code still does.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

@@ -1,0 +1,116 @@
+//! The options of backends' own that the operator chose in `backends.md`, as far as their descriptors have them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::{Map, Value};
+
+use crate::agent::{Descriptor, options};
+use crate::workspace::{BackendFile, BackendNotes, ChosenOption};
+
+/// See the module.
+pub struct Options {
+    file: BackendFile,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    notes: Arc<BackendNotes>,
+    /// How often those of a backend were others.
+    revisions: BTreeMap<String, u32>,
+}
+
+impl Options {
+    /// Those of a configuration folder; not read yet.
+    pub fn new(config_dir: &Path) -> Self {
+        Self { file: BackendFile::new(config_dir), known: RwLock::default() }
+    }
+
+    /// Reads them again if their file changed; returns whether any are others than before.
+    pub async fn refresh(&self) -> bool {
+        let (notes, changed) = self.file.refresh().await;
+        if !changed {
+            return false;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let (before, after) = (known.notes.clone(), notes.clone());
+        let names = before.options().keys().chain(after.options().keys()).collect::<BTreeSet<_>>();
+        let mut others = false;
+        for name in names.into_iter().filter(|name| meant(&before, name) != meant(&after, name)) {
+            *known.revisions.entry(name.clone()).or_default() += 1;
+            others = true;
+        }
+        known.notes = notes;
+        others
+    }
+
+    /// Those of a backend, as the JSON object that its guests are told, and how often they were others; none: it has none and never
+    /// had.
+    pub fn of(&self, descriptor: &Descriptor) -> Option<(String, u32)> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let revision = *known.revisions.get(&descriptor.name)?;
+        let chosen = known.notes.options().get(&descriptor.name).map(Vec::as_slice).unwrap_or_default();
+        let sound = chosen.iter().filter_map(|chosen| Some((chosen.name.clone(), read(descriptor, chosen).ok()?)));
+        Some((Value::Object(sound.collect::<Map<_, _>>()).to_string(), revision))
+    }
+
+    /// What is wrong with those of the backends for which there is a descriptor, or, where there is none, why.
+    pub fn faults(&self, descriptor: impl Fn(&str) -> Result<Descriptor, String>) -> Vec<String> {
+        let notes = self.known.read().unwrap_or_else(PoisonError::into_inner).notes.clone();
+        let mut faults = Vec::new();
+        for (name, all) in notes.options() {
+            let descriptor = descriptor(name);
+            for chosen in all {
+                let fault = match &descriptor {
+                    Ok(descriptor) => read(descriptor, chosen).err(),
+                    Err(why) => Some(why.clone()),
+                };
+                let said =
+                    |fault| format!("backends.md line {}: option `{}` of `{name}` {fault}; it is left out", chosen.line, chosen.name);
+                faults.extend(fault.map(said));
+            }
+        }
+        faults
+    }
+}
+
+fn read(descriptor: &Descriptor, chosen: &ChosenOption) -> Result<Value, String> {
+    options::option(&descriptor.options, &chosen.name, &chosen.value)
+}
+
+/// What was chosen of a backend's options, wherever it stands.
+fn meant<'a>(notes: &'a BackendNotes, backend: &str) -> Option<Vec<(&'a str, &'a str)>> {
+    notes.options().get(backend).map(|all| all.iter().map(|chosen| (chosen.name.as_str(), chosen.value.as_str())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn options_follow_their_file_and_what_cannot_be_meant_is_named_with_its_place() {
+        let json = r#"{"name":"x","version":"1","programs":[{"name":"x"}],"options":{"type":"object","properties":{"level":{"enum":["low","high"]}}}}"#;
+        let descriptor = Descriptor::parse(json).expect("valid");
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Options::new(folder.path());
+        assert!(!options.refresh().await && options.of(&descriptor).is_none());
+        let write = |text: &str| std::fs::write(folder.path().join("backends.md"), text).expect("written");
+        write("## x\n\n- option: level = high\n- option: colour = blue\n\n## y\n- option: a = b\n");
+        assert!(options.refresh().await);
+        assert_eq!(options.of(&descriptor), Some((r#"{"level":"high"}"#.to_owned(), 1)));
+        let known = |name: &str| if name == "x" { Ok(descriptor.clone()) } else { Err("is of a backend that is not here".to_owned()) };
+        let wanted = [
+            "backends.md line 4: option `colour` of `x` is no option of this backend; it has `level`; it is left out",
+            "backends.md line 7: option `a` of `y` is of a backend that is not here; it is left out",
+        ];
+        assert_eq!(options.faults(known), wanted);
+        write("words\n\n## x\n\n- option: level = high\n- option: colour = blue\n");
+        assert!(options.refresh().await, "those of y are gone");
+        assert_eq!(options.of(&descriptor).map(|(_, revision)| revision), Some(1), "those of x are the same");
+        write("## x\n");
+        assert!(options.refresh().await);
+        assert_eq!(options.of(&descriptor), Some(("{}".to_owned(), 2)));
+    }
+}

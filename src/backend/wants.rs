@@ -1,0 +1,52 @@
+//! What a component wants to do, where it is more than the operator accepted.
+
+use std::fmt;
+
+use crate::agent::Descriptor;
+use crate::agent::capability::{Capabilities, Capability, beyond, say, shipped};
+
+/// Sentences of it that a line of the log has room for.
+const SHOWN: usize = 8;
+
+/// Characters of a sentence that it has room for.
+const SENTENCE: usize = 200;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wants {
+    /// What the component says of itself.
+    pub descriptor: Descriptor,
+    /// What of it is not accepted; never empty.
+    pub more: Capabilities,
+    /// Whether nothing was ever accepted of a backend of this name.
+    pub unknown: bool,
+}
+
+impl Wants {
+    /// What a component wants beyond what was accepted of its name, by the operator or because it is shipped; none: nothing.
+    #[must_use]
+    pub fn of(descriptor: &Descriptor, accepted: Option<&Capabilities>) -> Option<Self> {
+        let shipped = shipped(&descriptor.name);
+        let unknown = shipped.is_none() && accepted.is_none();
+        let known: Capabilities = shipped.into_iter().flatten().chain(accepted.into_iter().flatten().cloned()).collect();
+        let more = beyond(&known, &Capability::of(descriptor));
+        (!more.is_empty()).then(|| Self { descriptor: descriptor.clone(), more, unknown })
+    }
+}
+
+impl fmt::Display for Wants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.descriptor.name;
+        // A component's words can be of any length; `approve` shows them whole.
+        let sentences: Vec<String> = say(&self.more).iter().map(|sentence| sentence.chars().take(SENTENCE).collect()).collect();
+        match self.unknown {
+            true => write!(f, "is of a backend that was never accepted, `{name}`: it wants to ")?,
+            false => write!(f, "wants to do more than is accepted of `{name}`: ")?,
+        }
+        f.write_str(&sentences[..sentences.len().min(SHOWN)].join("; "))?;
+        match sentences.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            left => write!(f, "; and {left} more"),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a component may do is accepted by the operator before anything of it runs: with the real program.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
+use crate::support::guests::Wat;
+use crate::support::program::{Installation, Program};
+
+/// A component named like the shipped one, whose program is a script of the attacker's: it leaves a mark when it runs.
+fn attacker(installation: &Installation) -> (Wat, PathBuf) {
+    let (bin, mark) = (installation.path("bin"), installation.path("mark"));
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(bin.join("mini"), format!("#!/bin/sh\necho ran >> {}\necho mini 1.0.0\n", mark.display())).unwrap();
+    fs::set_permissions(bin.join("mini"), fs::Permissions::from_mode(0o755)).unwrap();
+    let programs = json!([{ "name": "mini", "version-arguments": ["--version"] }]);
+    (Wat { descriptor: json!({ "programs": programs }), ..Wat::new("demo", "9.9.9") }, mark)
+}
+
+fn with_path(installation: Installation) -> Installation {
+    let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
+    // Agents are not confined here, so that whatever ran has left its mark.
+    installation.with("PATH", &path).with("AGENT_SANDBOX", "off")
+}
+
+/// Puts a component in the backend's place as an update comes.
+fn put(installation: &Installation, name: &str, bytes: &[u8]) {
+    let new = installation.backend(name).with_extension("new");
+    fs::write(&new, bytes).unwrap();
+    fs::rename(new, installation.backend(name)).unwrap();
+}
+
+async fn refused(bot: &Program, said: &str) -> String {
+    let line = bot.logs_where(said, |line| line["message"].as_str().is_some_and(|text| text.contains(said))).await;
+    line["message"].as_str().unwrap().to_owned()
+}
+
+/// Asks, and expects an answer that begins so.
+async fn answers(local: &LocalDiscord, begins: &str) {
+    let before = local.texts(CHANNEL).len();
+    local.mention(CHANNEL, ANN, "hello");
+    let came = |local: &LocalDiscord| local.texts(CHANNEL).get(before..)?.iter().any(|text| text.contains(begins)).then_some(());
+    local.wait_for(&format!("an answer with {begins}"), came).await;
+}
+
+#[tokio::test]
+async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is_then_swapped_at_once() {
+    let local = LocalDiscord::start().await;
+    let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    let (evil, mark) = attacker(&installation);
+    let bot = serving(&installation).await;
+    answers(&local, "hello").await;
+
+    put(&installation, "demo", &evil.build());
+    let message = refused(&bot, "wants to do more than is accepted of `demo`").await;
+    assert!(message.contains("start the program `mini`; ask `mini` for its version with `--version`"), "{message}");
+    assert!(message.contains("hint: `aetheel backend approve NAME`"), "{message}");
+    local
+        .wait_for_message(OTHER, |text| text.contains("start the program `mini`") && text.contains("`aetheel backend approve demo`"))
+        .await;
+    answers(&local, "hello").await;
+
+    // No command runs it either.
+    let file = installation.backend("demo").display().to_string();
+    for command in [
+        &["backend", "list"][..],
+        &["backend", "list", "--json"],
+        &["check"],
+        &["doctor", "--offline"],
+        &["backend", "inspect", &file],
+        &["backend", "check", &file],
+        &["backend", "ping", "demo"],
+        &["backend", "install", &file],
+        &["backend", "approve", "demo"],
+        &["console"],
+    ] {
+        let ended = installation.run(command, "hello\n").await;
+        assert!(!mark.exists(), "{command:?} ran it: {} {}", ended.stdout, ended.stderr);
+    }
+    let listed = installation.run(&["backend", "list"], "").await;
+    assert!(
+        listed.stdout.contains("demo.wasm: wants to do more than is accepted of `demo`: start the program `mini`"),
+        "{}",
+        listed.stdout
+    );
+    let doctor = installation.run(&["doctor", "--offline"], "").await;
+    assert!(doctor.stdout.contains("wants to do more than is accepted of `demo`"), "{}", doctor.stdout);
+    let asked = installation.run(&["backend", "approve", "demo"], "y\n").await;
+    assert_eq!(asked.code, 1, "a pipe is no person: {}", asked.stdout);
+    assert!(asked.stdout.contains("demo.wasm wants to\n  start the program `mini`\n"), "{}", asked.stdout);
+    assert!(asked.stderr.contains("`--yes`") && asked.stderr.ends_with("nothing was changed\n"), "{}", asked.stderr);
+    assert!(!installation.path("config/backends.md").exists() && !mark.exists());
+
+    let approved = installation.run(&["backend", "approve", "demo", "--yes"], "").await;
+    assert_eq!(approved.code, 0, "{}", approved.stderr);
+    let notes = installation.read("backends.md");
+    assert!(notes.contains("\n## demo\n\n- program: mini\n- version: mini --version\n"), "{notes}");
+    answers_in_time(&local, &bot, "9.9.9").await;
+    let asked = |_: &LocalDiscord| mark.exists().then_some(());
+    local.wait_for("the version to be asked for, now that it may be", asked).await;
+    let again = installation.run(&["backend", "approve", "demo"], "").await;
+    assert_eq!((again.code, again.stderr.contains("nothing was changed")), (0, true), "{}", again.stderr);
+}
+
+#[tokio::test]
+async fn a_name_never_seen_starts_nothing_however_many_files_have_it() {
+    let installation = with_path(Installation::new());
+    let (evil, mark) = attacker(&installation);
+    for (name, version, understands) in [("a", "1.0.0", "^1"), ("b", "2.0.0", ">=1")] {
+        let mut wat = Wat { name: "mini".to_owned(), version: version.to_owned(), ..evil.clone() };
+        wat.descriptor["understands"] = json!([understands]);
+        fs::write(installation.backend(name), wat.build()).unwrap();
+    }
+    for backend in ["demo", "mini", "auto"] {
+        let installation = Installation::run(&installation, &["backend", "list"], "").await;
+        assert!(installation.stdout.contains("is of a backend that was never accepted, `mini`"), "{backend}: {}", installation.stdout);
+    }
+    let ended = installation.run(&["console", "--backend", "mini"], "hello\n").await;
+    assert!(ended.code != 0 && !mark.exists(), "{} {}", ended.stdout, ended.stderr);
+    let approved = installation.run(&["backend", "approve", "mini", "--yes"], "").await;
+    assert_eq!(approved.code, 0, "{}", approved.stderr);
+    assert!(approved.stdout.contains("a.wasm wants to") && approved.stdout.contains("b.wasm wants to"), "{}", approved.stdout);
+    assert!(!mark.exists(), "approving starts nothing");
+    let ended = installation.run(&["console", "--backend", "mini"], "hello\n").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("2.0.0\n", 0), "{}", ended.stderr);
+    let unknown = installation.run(&["backend", "approve", "nobody", "--yes"], "").await;
+    assert_eq!(unknown.code, 64, "{}", unknown.stderr);
+}
+
+#[tokio::test]
+async fn what_is_wider_is_refused_in_words_and_what_is_narrower_is_swapped_at_once() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("AGENT_BACKEND", "mini");
+    let of = |version: &str, descriptor: Value| Wat { descriptor, ..Wat::new("mini", version) };
+    let program = |flags: Value| json!([{ "name": "true", "flags": flags }]);
+    let safe = json!([{ "name": "--yolo", "safety": "danger" }, { "name": "--mode", "value": "one", "values": ["ask"] }]);
+    let first = of("1.0.0", json!({ "programs": program(safe.clone()), "environment": { "pass": ["MINI_URL"] } }));
+    first.accepted_in(&installation.path("config"));
+    put(&installation, "mini", &first.build());
+    let bot = serving(&installation).await;
+    answers(&local, "1.0.0").await;
+
+    for (descriptor, said) in [
+        (
+            json!({ "programs": program(json!([{ "name": "--yolo", "safety": "default" }])) }),
+            "give `true` the flag `--yolo`, at every safety level",
+        ),
+        (json!({ "programs": program(json!([{ "name": "--mode", "value": "one" }])) }), "the flag `--mode` with any value"),
+        (
+            json!({ "programs": program(safe.clone()), "environment": { "pass": ["OTHER_TOKEN"] } }),
+            "pass the gateway's variable `OTHER_TOKEN`",
+        ),
+        (json!({ "programs": program(safe.clone()), "environment": { "set": ["MINI_URL"] } }), "set the variable `MINI_URL`"),
+        (json!({ "programs": program(safe.clone()), "credentials": [{ "variable": "AWS_SECRET" }] }), "pass the secret `AWS_SECRET`"),
+        (json!({ "programs": [{ "name": "sh" }] }), "start the program `sh` (CAREFUL: it runs whatever it is given)"),
+        (
+            json!({ "programs": [{ "name": "true", "version-arguments": ["-c", "id"] }] }),
+            "`version-arguments` \"-c id\" of `true` must be one of",
+        ),
+        (json!({ "programs": program(safe.clone()), "environment": { "pass": ["LD_AUDIT"] } }), "`LD_AUDIT` may not be touched"),
+        (
+            json!({ "programs": program(safe.clone()), "environment": { "pass": ["GIT_EXTERNAL_DIFF"] } }),
+            "`GIT_EXTERNAL_DIFF` chooses what programs run",
+        ),
+        (
+            json!({ "programs": program(safe), "environment": { "pass": ["CONFIG_DIR"] } }),
+            "`CONFIG_DIR` chooses what programs run or is the gateway's own",
+        ),
+    ] {
+        put(&installation, "mini", &of("2.0.0", descriptor).build());
+        refused(&bot, said).await;
+    }
+    answers(&local, "1.0.0").await;
+    put(
+        &installation,
+        "mini",
+        &of("3.0.0", json!({ "programs": program(json!([{ "name": "--mode", "value": "one", "values": ["ask"] }])) })).build(),
+    );
+    answers_in_time(&local, &bot, "3.0.0").await;
+}
+
+/// The next generation answers.
+async fn answers_in_time(local: &LocalDiscord, bot: &Program, version: &str) {
+    bot.logs_where("the second generation", |line| line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@")))
+        .await;
+    answers(local, version).await;
+}
+
+#[tokio::test]
+async fn what_comes_by_rollback_or_install_is_asked_for_too() {
+    let installation = with_path(Installation::new());
+    let (evil, mark) = attacker(&installation);
+    // What served before the operator said anything about it.
+    let (old, new) = (evil.build(), Wat { version: "1.0.0".to_owned(), ..Wat::new("demo", "1.0.0") });
+    let kept = installation.path("config/state/components/demo");
+    fs::create_dir_all(&kept).unwrap();
+    fs::write(kept.join(format!("1-{}.wasm", crate::backend::digest(&old))), &old).unwrap();
+    let demo = fs::read(installation.backend("demo")).unwrap();
+    fs::write(kept.join(format!("2-{}.wasm", crate::backend::digest(&demo))), &demo).unwrap();
+    let rolled = installation.run(&["backend", "rollback", "demo"], "").await;
+    assert_eq!(rolled.code, 1, "{}", rolled.stdout);
+    assert!(rolled.stderr.contains("may not serve: it wants to do more than is accepted of `demo`"), "{}", rolled.stderr);
+    let file = installation.path("new.wasm");
+    fs::write(&file, new.build()).unwrap();
+    let file = file.display().to_string();
+    let asked = installation.run(&["backend", "install", &file], "y\n").await;
+    assert_eq!(asked.code, 1, "{}", asked.stdout);
+    assert!(asked.stderr.contains("start the program `demo`") && asked.stderr.ends_with("nothing was changed\n"), "{}", asked.stderr);
+    assert_eq!(fs::read(installation.backend("demo")).unwrap(), demo);
+    assert!(!installation.path("config/backends.md").exists());
+    let installed = installation.run(&["backend", "install", &file, "--yes"], "").await;
+    assert_eq!(installed.code, 0, "{}", installed.stderr);
+    assert!(installed.stdout.contains("accepted in backends.md: what it may do\n"), "{}", installed.stdout);
+    assert!(installation.read("backends.md").contains("- program: demo\n") && !mark.exists());
+}
