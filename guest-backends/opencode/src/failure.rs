@@ -33,6 +33,11 @@ pub(crate) fn of_error(error: &Value) -> Failure {
     failure(kind, one_line(message, MESSAGE))
 }
 
+/// Returns the failure of an answer that the provider's filter ended.
+pub(crate) fn filtered() -> Failure {
+    failure(FailureKind::Refused, "the provider's content filter ended the answer")
+}
+
 /// Returns the failure that words of OpenCode stand for, where there is nothing else to go by.
 pub(crate) fn of_words(text: &str) -> Failure {
     failure(said(text).unwrap_or(FailureKind::Other), one_line(text, MESSAGE))

@@ -118,8 +118,14 @@ impl Once {
             }
             Some("step_finish") => {
                 self.parts.part(part, None, emit);
-                let last = part.text("reason").is_some_and(|reason| !matches!(reason, "tool-calls" | "unknown"));
-                last.then(|| TurnResult { outcome: Outcome::Completed, text: self.parts.answer(), usage: self.parts.usage() })
+                let outcome = match part.text("reason")? {
+                    "tool-calls" | "unknown" => return None,
+                    // An error with the provider's words comes behind it.
+                    "content-filter" => Outcome::Failed(failure::filtered()),
+                    _ => Outcome::Completed,
+                };
+                let text = if outcome == Outcome::Completed { self.parts.answer() } else { None };
+                Some(TurnResult { outcome, text, usage: self.parts.usage() })
             }
             Some("error") => {
                 let failure = failure::of_error(&message["error"]);
