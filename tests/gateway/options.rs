@@ -27,7 +27,7 @@ async fn an_option_of_claude_and_of_codex_stands_on_the_command_line_and_a_wrong
     let notes = "## claude\n\n- option: setting-sources = user,project\n- option: settings = {}\n\n\
         ## codex\n\n- option: verbosity = low\n- option: reasoning-summary = loud\n\n## nobody\n- option: a = b\n";
     fs::write(installation.path("config/backends.md"), notes).unwrap();
-    for (name, wanted) in [("claude", &["--setting-sources=user,project "][..]), ("codex", &["-c model_verbosity=low "])] {
+    for (name, wanted) in [("claude", &["--setting-sources=user,project"][..]), ("codex", &["-c model_verbosity=low "])] {
         let ended = installation.run(&["console", "--backend", name], "hello\n").await;
         let told = fs::read_to_string(installation.path(&format!("workspace/{name}.told"))).unwrap_or_default();
         for part in wanted {
