@@ -14,6 +14,7 @@ use crate::support::program::Installation;
 fn add(installation: &Installation, name: &str) {
     let mut other = Wat::new(name, &format!("{name}-1"));
     other.descriptor = json!({ "programs": [{ "name": "aetheel" }] });
+    other.accepted_in(&installation.path("config"));
     fs::write(installation.backend(name), other.build()).unwrap();
 }
 

@@ -24,12 +24,10 @@ async fn an_option_of_claude_and_of_codex_stands_on_the_command_line_and_a_wrong
     for name in ["claude", "codex"] {
         agent(&installation, name);
     }
-    let notes = "## claude\n\n- option: setting-sources = user,project\n- option: strict-mcp-config = true\n- option: settings = {}\n\n\
+    let notes = "## claude\n\n- option: setting-sources = user,project\n- option: settings = {}\n\n\
         ## codex\n\n- option: verbosity = low\n- option: reasoning-summary = loud\n\n## nobody\n- option: a = b\n";
     fs::write(installation.path("config/backends.md"), notes).unwrap();
-    for (name, wanted) in
-        [("claude", &["--setting-sources user,project ", "--strict-mcp-config"][..]), ("codex", &["-c model_verbosity=low "])]
-    {
+    for (name, wanted) in [("claude", &["--setting-sources=user,project"][..]), ("codex", &["-c model_verbosity=low "])] {
         let ended = installation.run(&["console", "--backend", name], "hello\n").await;
         let told = fs::read_to_string(installation.path(&format!("workspace/{name}.told"))).unwrap_or_default();
         for part in wanted {
@@ -40,9 +38,9 @@ async fn an_option_of_claude_and_of_codex_stands_on_the_command_line_and_a_wrong
     let listed = installation.run(&["backend", "list"], "").await;
     let checked = installation.with("AGENT_BACKEND", "claude").run(&["check"], "").await;
     for said in [
-        "backends.md line 5: option `settings` of `claude` is no option of this backend; it has `fallback-model`, `setting-sources`",
-        "backends.md line 10: option `reasoning-summary` of `codex` must be one of auto, concise, detailed, none; it is left out",
-        "backends.md line 13: option `a` of `nobody` is of no backend that serves here; it is left out",
+        "backends.md line 4: option `settings` of `claude` is no option of this backend; it has `setting-sources`",
+        "backends.md line 9: option `reasoning-summary` of `codex` must be one of auto, concise, detailed, none; it is left out",
+        "backends.md line 12: option `a` of `nobody` is of no backend that serves here; it is left out",
     ] {
         assert!(listed.stdout.contains(said), "{said} is missing in {}", listed.stdout);
         assert!(

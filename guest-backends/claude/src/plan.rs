@@ -166,13 +166,7 @@ impl Arguments {
     /// What the operator chose of Claude Code's own settings; the host keeps to their schema.
     fn chosen(&mut self, options: &json::Value) {
         if let Some(sources) = options.text("setting-sources") {
-            self.option("--setting-sources", sources.to_owned());
-        }
-        if options.is_true("strict-mcp-config") {
-            self.flags(&["--strict-mcp-config"]);
-        }
-        if let Some(model) = options.text("fallback-model").filter(|model| !model.is_empty()) {
-            self.option("--fallback-model", model.to_owned());
+            self.flags(&[&format!("--setting-sources={sources}")]);
         }
     }
 
