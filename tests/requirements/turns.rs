@@ -170,16 +170,19 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
     let set = [("MAX_CONCURRENT_QUERIES", "1"), ("BUSY_POLICY", "queue"), ("MAX_QUEUE_DEPTH", "4"), ("LOG_LEVEL", "debug")];
     let installation = set.into_iter().fold(installed(&local), |installation, (name, value)| installation.with(name, value));
     let bot = serving(&installation).await;
-    local.mention(CHANNEL, ANN, "slow 2");
+    local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     for number in 0..4 {
         local.mention(room(number), ANN, "my turn");
     }
+    let waiting = |_: &LocalDiscord| (logged(&bot, "event accepted").len() == 5).then_some(());
+    local.wait_for("a full queue", waiting).await;
     local.mention(OTHER, ANN, "one too many");
     let told = local.wait_for_message(OTHER, |_| true).await.content;
     assert!(told.contains("(queue full)"), "11.5: {told}");
     let line = bot.logs("event refused").await;
     assert_eq!((line["level"].as_str(), line["depth"].as_u64()), (Some("WARN"), Some(4)), "11.5: {line}");
+    local.slash(CHANNEL, ANN, "stop", None);
     for number in 0..4 {
         local.wait_for_message(room(number), |text| text == repeated("my turn", 1)).await;
     }
