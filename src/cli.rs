@@ -76,6 +76,9 @@ pub struct Common {
     /// Read settings from this file too; the environment wins
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
+    /// Read settings from this open descriptor too, in the form of an env file, and close it: nobody else can read them then
+    #[arg(long, value_name = "N")]
+    pub secrets_fd: Option<i32>,
 }
 
 /// Exit codes, after sysexits.h.

@@ -28,6 +28,7 @@ mod recovery;
 mod refusals;
 mod reload;
 mod schedules;
+mod seclusion;
 mod secrets;
 mod status;
 mod talking;

@@ -13,7 +13,7 @@ const CONFINERS: &[&str] =
 /// What agents may reach beside their own, whatever their backend; none where they are not confined.
 pub fn of(config: &Config, sandbox: &Sandbox) -> Option<Fence> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let hidden = [&config.config_dir, &config.recordings_dir, &config.cache_dir].into_iter().chain(&config.env_file);
+    let hidden = [&config.config_dir, &config.recordings_dir, &config.cache_dir].into_iter().chain(&config.secret_files);
     sandbox.is_on().then(|| Fence {
         read: config.agent_read.clone(),
         write: config.agent_write.clone(),

@@ -126,19 +126,19 @@ fn refusal(report: LoadReport) -> Option<String> {
 }
 
 fn no_backend(config: &Config, roster: &Roster, refused: bool) -> String {
-    let (wanted, names) = (&config.agent_backend, roster.names());
+    let (wanted, names, by) = (&config.agent_backend, roster.names(), config.agent_backend_by);
     let folder = config.backends_dir.display();
     if wanted == PROFILED {
-        return format!("AGENT_BACKEND {wanted:?} has no agent of its own; name one of the profiles in acp.md");
+        return format!("{by} {wanted:?} has no agent of its own; name one of the profiles in acp.md");
     }
     if roster.is_profile(wanted) {
-        return format!("AGENT_BACKEND {wanted:?} is a profile of acp.md, but {folder} has no backend `{PROFILED}` to run it");
+        return format!("{by} {wanted:?} is a profile of acp.md, but {folder} has no backend `{PROFILED}` to run it");
     }
     if names.is_empty() && refused {
-        format!("AGENT_BACKEND {wanted:?}: no backend could be loaded from {folder}: every file there is refused, each for its own reason")
+        format!("{by} {wanted:?}: no backend could be loaded from {folder}: every file there is refused, each for its own reason")
     } else if names.is_empty() {
-        format!("AGENT_BACKEND {wanted:?}: no backend could be loaded from {folder}; build them with `make guests`")
+        format!("{by} {wanted:?}: no backend could be loaded from {folder}; build them with `make guests`")
     } else {
-        format!("AGENT_BACKEND {wanted:?} is not one of the backends in {folder}: {}; `{AUTO}` takes what can work here", names.join(", "))
+        format!("{by} {wanted:?} is not one of the backends in {folder}: {}; `{AUTO}` takes what can work here", names.join(", "))
     }
 }

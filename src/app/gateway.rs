@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use super::heart::Heart;
 use super::phase::Phase;
 use super::settings::Settings;
-use super::start::{Ground, Refused};
+use super::start::{Ground, Purpose, Refused};
 use super::system::System;
 use super::vitals::{Organs, Pulse};
 use super::webhooks::Waiting;
-use super::{desk, hooks, salvage, say, tell};
+use super::{desk, fail, hooks, salvage, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::plain::with_causes;
@@ -28,10 +28,10 @@ use crate::{access, telemetry};
 const DELIVERY: Duration = Duration::from_secs(10);
 
 /// Serves until a signal or until Discord refuses the bot for good; returns the exit code.
-pub async fn serve(settings: Settings) -> u8 {
+pub async fn serve(mut settings: Settings) -> u8 {
     let began = Instant::now();
     if let Err(fault) = telemetry::start(settings.config.log_format, &settings.config.log_level, settings.redactor.clone()) {
-        say(&format!("error: {fault}"));
+        fail(&fault);
         return exit::CONFIG;
     }
     let mut signals = match Signals::listen() {
@@ -47,15 +47,9 @@ pub async fn serve(settings: Settings) -> u8 {
     let phase = watch::Sender::new(Phase::Starting);
     let heart = Heart::default();
     let (pulse, system) = (Pulse::new(phase.subscribe(), heart.clone()), System::from_environment());
-    let _pages = match open_pages(settings.config.status_address, &pulse).await {
-        Ok(pages) => pages,
-        Err(refused) => {
-            tell(&refused);
-            return refused.code;
-        }
-    };
+    let _pages = open_pages(settings.config.status_address, &pulse).await.map_err(|fault| settings.unavailable.push(fault));
     let started = async {
-        let mut ground = Ground::prepare(settings, true).await?;
+        let mut ground = Ground::prepare(settings, Purpose::Serve).await?;
         let lock = ground.keep_events().await?;
         let booted = ground.boot().await?;
         let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
@@ -184,7 +178,7 @@ async fn deserted() -> u8 {
 }
 
 /// Opens the status pages, where the operator wants them.
-async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option<StatusPages>, Refused> {
+async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option<StatusPages>, String> {
     let Some(wanted) = address else { return Ok(None) };
     if !wanted.ip().is_loopback() {
         tracing::warn!(address = %wanted, "STATUS_ADDRESS can be reached from other machines: anyone there may read what this bot does");
@@ -196,7 +190,7 @@ async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option
         }
         Err(error) => {
             let hint = "choose another address, or end whatever listens there";
-            Err(Refused { code: exit::UNAVAILABLE, faults: vec![format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error))] })
+            Err(format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error)))
         }
     }
 }

@@ -5,6 +5,7 @@ mod agents;
 mod auto;
 mod desk;
 mod doctor;
+mod exposure;
 mod fence;
 mod foundation;
 mod gateway;
@@ -21,66 +22,79 @@ mod roster;
 mod salvage;
 pub mod settings;
 pub mod start;
+mod survey;
 mod system;
+mod unknown;
 mod variant;
 mod vitals;
 mod webhooks;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::cli::{BackendCommand, Cli, Command, exit};
+use crate::cli::{BackendCommand, Cli, Command, Common, exit};
 use crate::config::LogFormat;
 use crate::console::{self, Console, Leave};
-use crate::{demo, telemetry};
+use crate::{demo, process, telemetry};
 
 use self::foundation::Foundation;
 use self::settings::Settings;
-use self::start::{Ground, Refused};
+use self::start::{Ground, Purpose, Refused};
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
+    // The scripted agent is found by what `/proc` says of it, like any other agent.
+    if !matches!(cli.command, Command::DemoAgent { .. })
+        && let Err(error) = process::seclude()
+    {
+        fail(&format!("cannot keep this process out of reach of its agents: {error}"));
+        return exit::SOFTWARE;
+    }
     match cli.command {
         Command::DemoAgent { arguments } => demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr()),
-        Command::Check(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(check(settings))),
-        Command::Doctor { common, json, offline } => with_settings(common.env_file.as_deref(), None, |settings| {
-            block_on(doctor::examine(settings, doctor::Wish { env_file: common.env_file.clone(), json, offline }))
-        }),
-        Command::Console { common, backend } => with_settings(common.env_file.as_deref(), backend, |settings| block_on(talk(settings))),
-        Command::Backend(BackendCommand::List { common, json }) => {
-            with_settings(common.env_file.as_deref(), None, |settings| block_on(list(settings, json)))
+        Command::Check(common) => with_settings(&common, None, |settings| block_on(check(settings))),
+        Command::Doctor { common, json, offline } => {
+            let env_file = common.env_file.clone();
+            with_settings(&common, None, |settings| block_on(doctor::examine(settings, doctor::Wish { env_file, json, offline })))
         }
-        Command::Backend(BackendCommand::Ping { common, name }) => {
-            with_settings(common.env_file.as_deref(), name, |settings| block_on(ping(settings)))
-        }
+        Command::Console { common, backend } => with_settings(&common, backend, |settings| block_on(talk(settings))),
+        Command::Backend(BackendCommand::List { common, json }) => with_sound_settings(&common, |settings| block_on(list(settings, json))),
+        Command::Backend(BackendCommand::Ping { common, name }) => with_settings(&common, name, |settings| block_on(ping(settings))),
         Command::Backend(BackendCommand::Install { common, component, pin, yes }) => {
-            with_settings(common.env_file.as_deref(), None, |settings| {
-                block_on(kit::install::run(settings, component, kit::install::Wish { pin, yes }))
-            })
+            with_sound_settings(&common, |settings| block_on(kit::install::run(settings, component, kit::install::Wish { pin, yes })))
         }
         Command::Backend(BackendCommand::Approve { common, name, yes }) => {
-            with_settings(common.env_file.as_deref(), None, |settings| block_on(kit::approve::run(settings, name, yes)))
+            with_sound_settings(&common, |settings| block_on(kit::approve::run(settings, name, yes)))
         }
         Command::Backend(BackendCommand::Rollback { common, name }) => {
-            with_settings(common.env_file.as_deref(), None, |settings| block_on(kit::rollback::run(settings, name)))
+            with_sound_settings(&common, |settings| block_on(kit::rollback::run(settings, name)))
         }
         Command::Backend(command) => kit::run(command),
         Command::Recover { common, dry_run, json } => {
-            with_settings(common.env_file.as_deref(), None, |settings| block_on(recover::run(settings, dry_run, json)))
+            with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
         }
-        Command::Run(common) => with_settings(common.env_file.as_deref(), None, |settings| block_on(gateway::serve(settings))),
+        Command::Run(common) => with_settings(&common, None, |settings| block_on(gateway::serve(settings))),
     }
 }
 
-fn with_settings(env_file: Option<&Path>, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
-    match settings::read(env_file, backend) {
-        Ok(settings) => run(settings),
-        Err(faults) => {
-            tell(&Refused { code: exit::CONFIG, faults });
-            exit::CONFIG
+/// Reads the settings, and leaves no secret in the environment. What is wrong with them is for `run` to tell, with all it finds.
+fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
+    let settings = settings::read(common, backend);
+    settings::forget_secrets(&settings);
+    let _ = FORM.set(settings.config.log_format);
+    run(settings)
+}
+
+/// As [`with_settings`], for what looks at nothing else before it begins.
+fn with_sound_settings(common: &Common, run: impl FnOnce(Settings) -> u8) -> u8 {
+    with_settings(common, None, |settings| {
+        if settings.faults.is_empty() {
+            return run(settings);
         }
-    }
+        tell(&Refused { code: exit::CONFIG, faults: settings.faults });
+        exit::CONFIG
+    })
 }
 
 /// Runs on a runtime of our own; what still blocks in the background when it is done does not hold the exit up.
@@ -92,7 +106,7 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
             code
         }
         Err(error) => {
-            say(&format!("error: cannot start the async runtime: {error}"));
+            fail(&format!("cannot start the async runtime: {error}"));
             exit::SOFTWARE
         }
     }
@@ -101,10 +115,26 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
 /// Tells why the program will not start: every reason, then how many.
 fn tell(refused: &Refused) {
     for fault in &refused.faults {
-        say(&format!("error: {fault}"));
+        fail(fault);
     }
     let count = refused.faults.len();
-    say(&format!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" }));
+    let sum = format!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" });
+    match form() {
+        LogFormat::Json => fail(&sum),
+        _ => say(&sum),
+    }
+}
+
+/// `LOG_FORMAT`, once it is read.
+static FORM: OnceLock<LogFormat> = OnceLock::new();
+
+fn form() -> LogFormat {
+    FORM.get().copied().unwrap_or(LogFormat::Auto)
+}
+
+/// Tells a fault where there is no log yet.
+fn fail(fault: &str) {
+    let _ = std::io::stderr().write_all(telemetry::fault_line(form(), fault).as_bytes());
 }
 
 /// A line on stderr; where that is gone the exit code still tells.
@@ -115,18 +145,23 @@ fn say(line: &str) {
 /// `aetheel check`.
 async fn check(settings: Settings) -> u8 {
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
-        say(&format!("error: {fault}"));
+        fail(&fault);
         return exit::CONFIG;
     }
     let token = settings.config.discord_bot_token.is_some();
-    match Ground::prepare(settings, token).await {
+    match Ground::prepare(settings, Purpose::Look).await {
         Ok(ground) => {
             let mut out = std::io::stdout();
-            ground.describe(&mut out).await;
+            let left_out = ground.describe(&mut out).await;
             let note = if token { "" } else { "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n" };
+            let sum = match left_out {
+                0 => "all is well".to_owned(),
+                1 => "1 fault: it would start, and leave out what that is about".to_owned(),
+                count => format!("{count} faults: it would start, and leave out what they are about"),
+            };
             // A closed stdout has nobody to tell; the exit code still does.
-            let _ = writeln!(out, "{note}all is well");
-            exit::OK
+            let _ = writeln!(out, "{note}{sum}");
+            if left_out == 0 { exit::OK } else { exit::CONFIG }
         }
         Err(refused) => {
             tell(&refused);
@@ -139,7 +174,7 @@ async fn check(settings: Settings) -> u8 {
 async fn list(settings: Settings, json: bool) -> u8 {
     let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
-        say(&format!("error: {fault}"));
+        fail(&fault);
         return exit::CONFIG;
     }
     let foundation = match Foundation::lay(&config, &variables).await {
@@ -163,10 +198,10 @@ async fn list(settings: Settings, json: bool) -> u8 {
 /// `aetheel backend ping`.
 async fn ping(settings: Settings) -> u8 {
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
-        say(&format!("error: {fault}"));
+        fail(&fault);
         return exit::CONFIG;
     }
-    let ground = match Ground::prepare(settings, false).await {
+    let ground = match Ground::prepare(settings, Purpose::Talk).await {
         Ok(ground) => ground,
         Err(refused) => {
             tell(&refused);
@@ -199,10 +234,10 @@ async fn talk(settings: Settings) -> u8 {
     let filter =
         if settings.variables.contains_key("LOG_LEVEL") { settings.config.log_level.as_str() } else { "warn,aetheel::dispatch=error" };
     if let Err(fault) = telemetry::start(settings.config.log_format, filter, settings.redactor.clone()) {
-        say(&format!("error: {fault}"));
+        fail(&fault);
         return exit::CONFIG;
     }
-    let ground = match Ground::prepare(settings, false).await {
+    let ground = match Ground::prepare(settings, Purpose::Talk).await {
         Ok(ground) => ground,
         Err(refused) => {
             tell(&refused);

@@ -10,13 +10,15 @@ use tokio::task::JoinHandle;
 
 use super::acceptance;
 use super::agents::Findings;
+use super::exposure;
 use super::fence;
 use super::foundation::Foundation;
 use super::roster::Roster;
 use super::settings::Settings;
-use super::webhooks;
+use super::{survey, unknown, webhooks};
 use crate::cli::exit;
 use crate::config::Config;
+use crate::discord::{Checkup, Options};
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
 use crate::plain::with_causes;
 use crate::process::Custody;
@@ -36,6 +38,17 @@ pub struct Refused {
     pub faults: Vec<String>,
 }
 
+/// What it is prepared for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Discord, which needs a token.
+    Serve,
+    /// The terminal, or one question.
+    Talk,
+    /// Nothing: everything is looked at, also what the others go on without.
+    Look,
+}
+
 /// Everything that stands before prompts may come.
 pub struct Ground {
     /// With the backend that was decided on.
@@ -53,6 +66,8 @@ pub struct Ground {
     /// How the backend was found, where nobody named one.
     detected: Option<String>,
     warnings: Vec<String>,
+    /// What a start would go on without.
+    left_out: Vec<String>,
     /// Keeps accepted events; the terminal does without.
     journal: Option<Journal>,
 }
@@ -74,19 +89,26 @@ impl Rest {
 }
 
 impl Ground {
-    /// Prepares everything. With `discord` a token is required.
+    /// Prepares everything, for a purpose.
     ///
     /// # Errors
     /// [`Refused`] with every fault found.
-    pub async fn prepare(settings: Settings, discord: bool) -> Result<Self, Refused> {
-        let Settings { mut config, variables, redactor, webhook_secrets } = settings;
-        let mut faults = Vec::new();
-        let mut code = exit::CONFIG;
-        if discord && config.discord_bot_token.is_none() {
+    pub async fn prepare(settings: Settings, purpose: Purpose) -> Result<Self, Refused> {
+        let Settings { mut config, variables, redactor, webhook_secrets, mut faults, unavailable: mut missing, .. } = settings;
+        let mut told = settings.warnings;
+        if purpose == Purpose::Serve && config.discord_bot_token.is_none() {
             faults.push("DISCORD_BOT_TOKEN is not set; copy the bot's token from Discord's developer portal".to_owned());
         }
+        if purpose != Purpose::Talk && config.discord_bot_token.is_some() {
+            faults.extend(
+                Options::from_config(&config, redactor.clone())
+                    .and_then(|options| Checkup::new(&options))
+                    .err()
+                    .map(|error| error.to_string()),
+            );
+        }
         for (name, folder) in [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)] {
-            if let Err(error) = std::fs::create_dir_all(folder) {
+            if let Err(error) = survey::make_private(folder) {
                 faults.push(format!("{name}: cannot make the folder {}: {error}", folder.display()));
             }
         }
@@ -96,11 +118,23 @@ impl Ground {
                 config.backends_dir.display()
             ));
         }
-        let workspace = Workspace::open(&config.config_dir).await.map_err(|error| faults.push(format!("CONFIG_DIR: {error}"))).ok();
-        if let Some(workspace) = &workspace {
-            faults.extend(workspace.boot(true).await.err().map(|error| format!("CONFIG_DIR: {}", with_causes(&error))));
+        faults.extend(survey::wrapper(&config, &variables));
+        if purpose != Purpose::Talk {
+            missing.extend(survey::addresses(&config, purpose == Purpose::Look));
         }
-        let foundation = Foundation::lay(&config, &variables).await.map_err(|more| faults.extend(more)).ok();
+        let workspace =
+            Workspace::open(&config.config_dir).await.map_err(|error| faults.push(format!("CONFIG_DIR: {}", with_causes(&error)))).ok();
+        let mut left_out = if purpose == Purpose::Look { survey::files(&config, &webhook_secrets) } else { Vec::new() };
+        if let Some(workspace) = &workspace {
+            match workspace.boot(true).await {
+                Ok(booted) if purpose == Purpose::Look => left_out.extend(booted.warnings),
+                Ok(_) => {}
+                Err(error) => faults.push(format!("CONFIG_DIR: {}", with_causes(&error))),
+            }
+        }
+        let laying = Foundation::lay(&config, &variables);
+        let laid = if purpose == Purpose::Look { survey::patiently(&config.cache_dir, laying).await } else { laying.await };
+        let foundation = laid.map_err(|more| faults.extend(more)).ok();
         let mut findings = None;
         if let Some(foundation) = foundation.as_ref().filter(|_| config.backends_dir.is_dir()) {
             match &foundation.default {
@@ -108,32 +142,30 @@ impl Ground {
                     config.decide_backend(name);
                     findings = foundation.roster.examine(name).await;
                     let found = findings.iter().flat_map(|findings| &findings.faults);
-                    let found: Vec<String> = found.map(|fault| format!("backend `{name}`: {}", fault.text)).collect();
-                    if !found.is_empty() && faults.is_empty() {
-                        code = exit::UNAVAILABLE;
-                    }
-                    faults.extend(found);
-                    faults.extend(unknown_backends(&config, &foundation.roster));
+                    missing.extend(found.map(|fault| format!("backend `{name}`: {}", fault.text)));
+                    faults.extend(unknown::backends(&config, &foundation.roster));
                 }
                 Err(undecided) => {
-                    if faults.is_empty() {
-                        code = undecided.code;
+                    let of = if undecided.code == exit::UNAVAILABLE { &mut missing } else { &mut faults };
+                    of.extend(undecided.faults.iter().cloned());
+                    if purpose != Purpose::Look {
+                        of.extend(foundation.refused.iter().cloned());
                     }
-                    faults.extend(undecided.faults.iter().chain(&foundation.refused).cloned());
                 }
+            }
+            if purpose == Purpose::Look {
+                left_out.extend(survey::components(foundation).await);
             }
         }
         match (workspace, foundation, findings) {
-            (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() => {
+            (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() && missing.is_empty() => {
                 let Foundation { custody, roster, detected, .. } = foundation;
-                let warnings = findings
-                    .warnings
-                    .iter()
-                    .cloned()
-                    .chain(roster.run_warnings())
-                    .chain(roster.option_warnings())
-                    .chain(roster.tool_warnings())
-                    .collect();
+                let exposed = exposure::warnings(&settings.secret_files, custody.sandbox().is_on());
+                told.extend(exposed.into_iter().map(|warning| format!("{warning}; {}", exposure::HINT)));
+                told.extend(unknown::variables(&settings.unplaced, &*roster));
+                let vain = roster.run_warnings().into_iter().chain(roster.option_warnings()).chain(roster.tool_warnings());
+                let found = findings.warnings.iter().cloned().chain(vain);
+                let warnings = told.into_iter().chain(found).collect();
                 Ok(Self {
                     config,
                     redactor,
@@ -145,10 +177,16 @@ impl Ground {
                     findings,
                     detected,
                     warnings,
+                    left_out,
                     journal: None,
                 })
             }
-            _ => Err(Refused { code, faults }),
+            _ => {
+                let code = if faults.is_empty() { exit::UNAVAILABLE } else { exit::CONFIG };
+                faults.extend(missing);
+                faults.extend(left_out);
+                Err(Refused { code, faults })
+            }
         }
     }
 
@@ -177,7 +215,8 @@ impl Ground {
             let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
             refused(code, held.to_string())
         })?;
-        let journal = self.workspace.journal().await.map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+        let journal =
+            self.workspace.journal().await.map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error))))?;
         self.journal = Some(journal);
         Ok(lock)
     }
@@ -187,8 +226,8 @@ impl Ground {
         self.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
-    /// Tells what was found, for `aetheel check`; asks every agent for its version.
-    pub async fn describe(&self, out: &mut dyn Write) {
+    /// Tells what was found, for `aetheel check`; asks every agent for its version. Returns how much a start would go on without.
+    pub async fn describe(&self, out: &mut dyn Write) -> usize {
         self.roster.examine_others().await;
         let answers = self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
         let mut lines = vec![
@@ -226,35 +265,19 @@ impl Ground {
         if !boot.created.is_empty() {
             lines.push(format!("files the start will make: {}", boot.created.join(", ")));
         }
-        lines.extend(boot.warnings.iter().map(|warning| format!("warning: {warning}")));
+        let mut left_out = self.left_out.clone();
+        left_out.extend(survey::lanes(&self.config, &self.workspace, &self.roster, self.variables.get("HOME").map(String::as_str)).await);
+        left_out.sort();
+        left_out.dedup();
         let warnings = fence::warnings(&self.config, self.custody.sandbox()).into_iter().chain(self.warnings.iter().cloned());
-        let warnings = warnings.chain(self.roster.warnings()).chain(self.channel_warnings().await);
-        let warnings = warnings.chain(webhooks::warnings(&self.config, &self.webhook_secrets)).chain(plan.warnings);
-        lines.extend(warnings.map(|warning| format!("warning: {warning}")));
+        let warnings = warnings.chain(webhooks::warnings(&self.config)).chain(plan.warnings);
+        lines.extend(warnings.filter(|warning| !left_out.contains(warning)).map(|warning| format!("warning: {warning}")));
+        lines.extend(left_out.iter().map(|fault| format!("fault: {fault}")));
         for line in lines {
             // A closed stdout has nobody to tell.
             let _ = writeln!(out, "{line}");
         }
-    }
-
-    /// What `channels.md` says that cannot be.
-    async fn channel_warnings(&self) -> Vec<String> {
-        let channels = self.workspace.channels().await;
-        let mut warnings = channels.warnings.clone();
-        let home = self.variables.get("HOME").map(String::as_str);
-        for (lane, settings) in channels.lanes() {
-            if let Some(backend) = settings.backend.as_ref().filter(|name| self.roster.get(name).is_none()) {
-                warnings.push(format!("channels.md: {lane} is to be answered by `{backend}`, which is no backend here"));
-            }
-            for backend in settings.backends.iter().flatten().filter(|name| self.roster.get(name).is_none()) {
-                warnings.push(format!("channels.md: {lane} offers `{backend}`, which is no backend here"));
-            }
-            if let Some(directory) = &settings.directory {
-                let found = self.workspace.directory(directory, &self.config.project_roots, home).await;
-                warnings.extend(found.err().map(|fault| format!("channels.md: nothing runs in {lane}: {fault}")));
-            }
-        }
-        warnings
+        left_out.len()
     }
 
     /// The backends.
@@ -346,14 +369,6 @@ impl Ground {
             output_limit: config.limits.output,
         }
     }
-}
-
-/// What `ALLOWED_BACKENDS` names that is no backend. One whose component was refused is there all the same, only not to be
-/// chosen before it serves.
-fn unknown_backends(config: &Config, roster: &Roster) -> Vec<String> {
-    let there = |name: &String| roster.get(name).is_some() || config.backends_dir.join(format!("{name}.wasm")).is_file();
-    let unknown = config.allowed_backends.iter().filter(|name| !there(name));
-    unknown.map(|name| format!("ALLOWED_BACKENDS: there is no backend {name:?}; there are: {}", roster.names().join(", "))).collect()
 }
 
 /// Now and every hour; as long as the runtime lives.

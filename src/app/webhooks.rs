@@ -9,14 +9,12 @@ use super::start::{Ground, Refused};
 use crate::cli::exit;
 use crate::config::{Config, VARIABLES};
 use crate::dispatch::Dispatcher;
-use crate::web::webhooks::{Bound, Definitions, Desk, Secrets, Serving, faults};
+use crate::web::webhooks::{Bound, Definitions, Desk, Secrets, Serving};
 use crate::workspace::{Deliveries, WebhookFile};
 
-/// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them.
-///
-/// # Errors
-/// What stands in the way of that.
-pub fn take_secrets(config: &Config, variables: &mut HashMap<String, String>) -> Result<Secrets, Vec<String>> {
+/// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them; the second part is what stands in
+/// the way of that.
+pub fn take_secrets(config: &Config, variables: &mut HashMap<String, String>) -> (Secrets, Vec<String>) {
     let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
     let (mut secrets, mut faults) = (Secrets::new(), Vec::new());
     for name in webhooks.secret_names() {
@@ -28,7 +26,7 @@ pub fn take_secrets(config: &Config, variables: &mut HashMap<String, String>) ->
             secrets.insert(name.to_owned(), secret.into());
         }
     }
-    if faults.is_empty() { Ok(secrets) } else { Err(faults) }
+    (secrets, faults)
 }
 
 /// What of the secrets must appear nowhere: as they are, and without what only marks them.
@@ -41,12 +39,12 @@ pub fn shapes(secrets: &Secrets) -> impl Iterator<Item = SecretString> {
 }
 
 /// What `aetheel check` says about them; nothing where they are not wanted.
-pub fn warnings(config: &Config, secrets: &Secrets) -> Vec<String> {
+pub fn warnings(config: &Config) -> Vec<String> {
     if config.webhooks_address.is_none() {
         return Vec::new();
     }
     let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
-    let mut warnings = faults(&webhooks, secrets);
+    let mut warnings = Vec::new();
     if webhooks.all.is_empty() {
         warnings.push(format!("WEBHOOKS_ADDRESS is set, but there is no webhook in {}", file(&config.config_dir)));
     }

@@ -32,6 +32,8 @@ pub struct Config {
     pub agent_backend: String,
     /// Backends that people may choose beside it.
     pub allowed_backends: Vec<String>,
+    /// What named it, for whoever has to find it: the variable, or a command's argument.
+    pub agent_backend_by: &'static str,
     /// How agents run.
     pub backend_run: Runs,
     /// Program of that backend.
@@ -62,8 +64,8 @@ pub struct Config {
     pub stop_grace: Duration,
     /// For running turns at shutdown.
     pub shutdown_grace: Duration,
-    /// Where variables were read from beside the environment; said by whoever read it.
-    pub env_file: Option<PathBuf>,
+    /// Files that settings and secrets came from, which no confined agent may read.
+    pub secret_files: Vec<PathBuf>,
     /// Markdown files.
     pub config_dir: PathBuf,
     /// Components.
@@ -168,6 +170,13 @@ impl Config {
     /// # Errors
     /// Every fault found, each naming the variable, its value and what is expected. Secrets are not repeated.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
+        let (config, faults) = Self::read_all(variable);
+        if faults.is_empty() { Ok(config) } else { Err(faults) }
+    }
+
+    /// Reads the configuration as [`Config::read`] does; with the faults comes what can be looked at nevertheless, in which the
+    /// default stands for a value that cannot be meant.
+    pub fn read_all(variable: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut read = Reader { variable: &variable, faults: Vec::new() };
         let defaults = Limits::default();
         let (safety, mode) = read.one_of(
@@ -185,8 +194,9 @@ impl Config {
             command_alias: read.optional("COMMAND_ALIAS").or_else(|| alias_of(&agent_backend)),
             agent_backend,
             allowed_backends: read.list("ALLOWED_BACKENDS"),
+            agent_backend_by: "AGENT_BACKEND",
             backend_run: read.runs("BACKEND_RUN"),
-            backend_cli_path: read.optional("BACKEND_CLI_PATH").map(PathBuf::from),
+            backend_cli_path: read.optional("BACKEND_CLI_PATH").map(|text| read.expanded(text.trim())),
             backend_model: read.plain_word("BACKEND_MODEL"),
             backend_effort: read.plain_word("BACKEND_EFFORT"),
             backend_max_turns: read.number("BACKEND_MAX_TURNS", 1, 10_000) as u32,
@@ -200,7 +210,7 @@ impl Config {
             links_warm: read.number("LINKS_WARM", 0, 10_000) as usize,
             stop_grace: read.milliseconds("STOP_GRACE_MS", 100),
             shutdown_grace: read.milliseconds("SHUTDOWN_GRACE_MS", 0),
-            env_file: None,
+            secret_files: Vec::new(),
             config_dir: read.path("CONFIG_DIR"),
             backends_dir: read.path("BACKENDS_DIR"),
             workspace_dir: read.path("WORKSPACE_DIR"),
@@ -265,7 +275,7 @@ impl Config {
         {
             read.faults.push(format!("COMMAND_ALIAS {alias:?} must be 1 to 26 lower-case letters, digits, `-` or `_`"));
         }
-        if read.faults.is_empty() { Ok(config) } else { Err(read.faults) }
+        (config, read.faults)
     }
 }
 
@@ -346,6 +356,19 @@ mod tests {
     fn a_tilde_is_the_home_or_the_working_directory() {
         assert_eq!(read(&[("HOME", "/home/x")]).expect("valid").cache_dir, PathBuf::from("/home/x/.cache/aetheel"));
         assert_eq!(read(&[]).expect("valid").cache_dir, PathBuf::from("./.cache/aetheel"));
+    }
+
+    #[test]
+    fn a_program_below_the_home_folder_is_found_there() {
+        let config = read(&[("HOME", "/home/x"), ("BACKEND_CLI_PATH", "~/bin/agent ")]).expect("valid");
+        assert_eq!(config.backend_cli_path, Some(PathBuf::from("/home/x/bin/agent")));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_meant_does_not_hide_the_others() {
+        let map = HashMap::from([("QUERY_TIMEOUT_MS", "soon"), ("MAX_QUEUE_DEPTH", "7"), ("PERMISSION_MODE", "yolo")]);
+        let (config, faults) = Config::read_all(|name| map.get(name).map(|value| (*value).to_owned()));
+        assert_eq!((faults.len(), config.query_timeout, config.max_queue_depth), (2, Duration::from_secs(120), 7));
     }
 
     #[test]

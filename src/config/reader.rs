@@ -10,7 +10,7 @@ use minisign_verify::PublicKey;
 use super::{Runs, VARIABLES};
 use crate::agent::AllowedTools;
 
-/// Reads values and collects what is wrong with them; a fault yields a placeholder that is never used.
+/// Reads values and collects what is wrong with them; a fault yields what stands in for it while the rest is looked at.
 pub(super) struct Reader<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) faults: Vec<String>,
@@ -48,7 +48,7 @@ impl Reader<'_> {
         named
     }
 
-    fn expanded(&self, text: &str) -> PathBuf {
+    pub(super) fn expanded(&self, text: &str) -> PathBuf {
         match text.strip_prefix("~/") {
             // Who has no home is at home where it was started, rather than in a folder named `~`.
             Some(rest) => PathBuf::from((self.variable)("HOME").unwrap_or_else(|| ".".to_owned())).join(rest),
@@ -94,7 +94,7 @@ impl Reader<'_> {
             Ok(number) if (least..=most).contains(&number) => number,
             _ => {
                 self.faults.push(format!("{name} {text:?} must be a whole number from {least} to {most}"));
-                least
+                default_of(name).parse().unwrap_or(least)
             }
         }
     }
@@ -110,7 +110,7 @@ impl Reader<'_> {
         }
         let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
         self.faults.push(format!("{name} {text:?} must be one of {}", names.join(", ")));
-        choices[0].1
+        choices.iter().find(|(choice, _)| *choice == default_of(name)).map_or(choices[0].1, |(_, value)| *value)
     }
 
     pub(super) fn ids(&mut self, name: &str) -> Vec<u64> {

@@ -81,7 +81,7 @@ impl Cgroup {
     }
 }
 
-/// Kills what is left in folders of gateways that no longer exist; returns the number of folders.
+/// Kills what is left in folders of gateways that no longer exist; returns how many processes there were.
 pub(super) fn sweep(own: &Gateway) -> usize {
     let is_dead = |folder: &Path| {
         let name = folder.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
@@ -89,13 +89,22 @@ pub(super) fn sweep(own: &Gateway) -> usize {
     };
     let entries = own_folder().and_then(fs::read_dir).into_iter().flatten().flatten();
     let dead: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|folder| is_dead(folder)).collect();
+    let mut killed = 0;
     for folder in &dead {
+        killed += processes(folder);
         if let Err(error) = kill(folder) {
             tracing::warn!(folder = %folder.display(), %error, "cannot kill a cgroup that an earlier gateway left behind");
         }
         super::wait_until(super::KILL_LIMIT, || remove(folder));
     }
-    dead.len()
+    killed
+}
+
+/// Counts the processes in a cgroup and in those below it.
+fn processes(folder: &Path) -> usize {
+    let own = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines().count();
+    let below = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    own + below.map(|path| processes(&path)).sum::<usize>()
 }
 
 fn kill(folder: &Path) -> io::Result<()> {

@@ -96,8 +96,8 @@ impl Custody {
         self.home().is_some()
     }
 
-    /// Kills what an earlier gateway of this user left behind when it was killed itself; returns how many processes (and
-    /// cgroups) there were. Call it once at start. Blocks, for some seconds at worst.
+    /// Kills what an earlier gateway of this user left behind when it was killed itself; returns how many processes
+    /// there were. Call it once at start. Blocks, for some seconds at worst.
     ///
     /// A process is a leftover when its mark names a gateway of our pid namespace that no longer runs. One that cleared
     /// its environment is found only where there are cgroups.

@@ -16,6 +16,7 @@ mod held;
 mod probe;
 mod program;
 mod sandbox;
+mod seclusion;
 mod start;
 mod table;
 mod tail;
@@ -26,6 +27,7 @@ pub use custody::{Custody, Means};
 pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};
 pub use sandbox::Sandbox;
+pub use seclusion::{forget_variables, seclude, take_descriptor};
 
 /// How long something killed may take to die.
 const KILL_LIMIT: Duration = Duration::from_secs(5);

@@ -21,6 +21,9 @@ use self::line::{Flat, Human};
 use crate::config::LogFormat;
 use crate::redact::Redactor;
 
+/// The beginning of our own modules' names.
+const OURS: &str = env!("CARGO_PKG_NAME");
+
 /// Starts logging for the rest of the program's life.
 ///
 /// # Errors
@@ -33,6 +36,7 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
         LogFormat::Json => true,
     };
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(CleanStderr { redactor });
+    tell_panics();
     // Fails when a test has set one before, which then simply stays.
     let _ = if json {
         subscriber.fmt_fields(JsonFields::new()).event_format(Flat::default()).finish().with(filter_fn(shows_no_frames)).try_init()
@@ -56,12 +60,48 @@ pub fn check_filter(filter: &str) -> Result<(), String> {
 }
 
 fn read(filter: &str) -> Result<EnvFilter, String> {
-    let fault = |error: &dyn std::fmt::Display| format!("LOG_LEVEL {filter:?} is not a level or filter: {error}");
-    match filter.trim().parse::<LevelFilter>() {
-        Ok(level) => EnvFilter::try_new(format!("{},{}={level}", level.min(LevelFilter::WARN), env!("CARGO_PKG_NAME"))),
-        Err(_) => EnvFilter::try_new(filter),
+    let levels = "`error`, `warn`, `info`, `debug`, `trace` and `off`";
+    let fault = |what: &str| format!("LOG_LEVEL {filter:?} {what}; levels are {levels}, and a filter is `aetheel=debug,info` or the like");
+    if let Ok(level) = filter.trim().parse::<LevelFilter>() {
+        let filter = format!("{},{OURS}={level}", level.min(LevelFilter::WARN));
+        return EnvFilter::try_new(filter).map_err(|error| fault(&error.to_string()));
     }
-    .map_err(|error| fault(&error))
+    let parts: Vec<&str> = filter.split(',').map(str::trim).collect();
+    let is_level = |part: &&str| part.parse::<LevelFilter>().is_ok();
+    // The library takes any other word for the name of a module, and logs nothing but what that says.
+    if let Some(word) = parts.iter().find(|part| !is_level(part) && !part.contains(['=', '[', ']', '{', '}'])) {
+        return Err(fault(&format!("has {word:?}, which is no level")));
+    }
+    if !parts.iter().any(|part| is_level(part) || part.starts_with(OURS) || part.starts_with('[')) {
+        return Err(fault("would log nothing of the gateway's own"));
+    }
+    EnvFilter::try_new(filter).map_err(|error| fault(&error.to_string()))
+}
+
+/// Has a panic be a line of the log like any other error, as long as errors are logged.
+fn tell_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !tracing::enabled!(Level::ERROR) {
+            return before(panic);
+        }
+        let said = panic.payload_as_str().unwrap_or("no words");
+        let place = panic.location().map(tracing::field::display);
+        let thread = std::thread::current();
+        let trace = std::backtrace::Backtrace::capture();
+        let trace = (trace.status() == std::backtrace::BacktraceStatus::Captured).then(|| tracing::field::display(&trace));
+        tracing::error!(place, thread = thread.name(), trace, "panic, which is a bug of ours: {said}");
+    }));
+}
+
+/// A fault that is told before there is a log, or instead of one: in its form where that is JSON.
+#[must_use]
+pub fn fault_line(format: LogFormat, text: &str) -> String {
+    if format != LogFormat::Json {
+        return format!("error: {text}\n");
+    }
+    let (now, text) = (jiff::Timestamp::now(), serde_json::Value::from(text));
+    format!("{{\"timestamp\":\"{now:.6}\",\"level\":\"ERROR\",\"message\":{text}}}\n")
 }
 
 /// False for events that dump the bytes of WebSocket frames: the first one to Discord holds the token, and bytes written
@@ -133,7 +173,24 @@ mod tests {
     #[test]
     fn a_bad_filter_is_named() {
         assert!(check_filter("aetheel=loud").unwrap_err().contains("aetheel=loud"));
-        assert!(check_filter("aetheel=debug,info").is_ok());
+        for right in ["aetheel=debug,info", "warn", "off", "WARN", "aetheel::turn=trace", "hyper=debug,info", "[turn]=debug"] {
+            assert!(check_filter(right).is_ok(), "{right}: {:?}", check_filter(right));
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_never_silences_the_log() {
+        for wrong in ["warning", "verbose", "info,verbose", "aethel=debug", "loud="] {
+            let fault = check_filter(wrong).expect_err(wrong);
+            assert!(fault.starts_with("LOG_LEVEL") && fault.contains("`warn`"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_fault_is_json_where_the_log_is() {
+        let line: serde_json::Value = serde_json::from_str(&fault_line(LogFormat::Json, "a \"b\"\nhint: c")).unwrap();
+        assert_eq!((&line["level"], &line["message"]), (&"ERROR".into(), &"a \"b\"\nhint: c".into()));
+        assert_eq!(fault_line(LogFormat::Auto, "a"), "error: a\n");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::followed::Followed;
+use super::ordinary::{read_ordinary, text_of};
 use super::replace::replace;
 use super::sections::{Entry, bare, sections};
 use super::{DOCUMENT_LIMIT, FileError};
@@ -165,7 +166,7 @@ impl BackendFile {
     async fn change(&self, change: impl FnOnce(&str) -> Option<String> + Send + 'static) -> Result<bool, FileError> {
         let path = self.path.clone();
         super::blocking(move || {
-            let text = match std::fs::read_to_string(&path) {
+            let text = match read_ordinary(&path, DOCUMENT_LIMIT).and_then(text_of) {
                 Ok(text) => text,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => HEADING.to_owned(),
                 Err(error) => return Err(FileError::new("read", &path, error)),

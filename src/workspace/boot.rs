@@ -8,9 +8,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use super::ordinary::read_ordinary;
 use super::outline::{Part, below, outline};
 use super::replace::{replace, sync_folder};
-use super::{FileError, memory};
+use super::{DOCUMENT_LIMIT, FileError, memory};
 
 /// What a start finds required where `boot.md` does not say.
 const REQUIRED: [&str; 2] = ["soul.md", "identity.md"];
@@ -150,7 +151,7 @@ fn fault(name: &str) -> Option<String> {
 /// [`FileError`] names the file that cannot be read or made, or is no file.
 pub(super) fn boot(folder: &Path, only_look: bool) -> Result<Booted, FileError> {
     let path = folder.join("boot.md");
-    let (boot, by_default) = match fs::read(&path) {
+    let (boot, by_default) = match read_ordinary(&path, DOCUMENT_LIMIT) {
         Ok(text) => (Boot::parse(&String::from_utf8_lossy(&text)), false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (Boot::built_in(), true),
         Err(source) => return Err(FileError::new("read", &path, source)),

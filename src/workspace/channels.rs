@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::FileError;
+use super::ordinary::{read_ordinary, text_of};
 use super::remembered::MemoryOf;
 use super::replace::replace;
 use super::sections::{Entry, Section, sections};
+use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::{Mode, Safety};
 use crate::event::Lane;
 
@@ -229,7 +230,7 @@ pub(super) fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Re
 
 /// Changes what the file says of a lane, and nothing else in it. Blocks for as long as the file system takes.
 pub(super) fn bind(path: &Path, of: &Lane, name: Option<&str>, entries: &[(&str, Option<&str>)]) -> Result<(), FileError> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_ordinary(path, DOCUMENT_LIMIT).and_then(text_of) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(FileError::new("read", path, error)),

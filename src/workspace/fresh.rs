@@ -5,11 +5,13 @@
 //! has truncated and not yet written is taken for the whole. A writer that pauses longer in mid-write cannot be told
 //! from one that is done; programs that write by rename never show half a file.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use super::ordinary;
 
 const TRIES: usize = 6;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -149,13 +151,11 @@ pub(super) fn read_once(want: &Want) -> bool {
 
 /// Opens a regular file, following links; none when there is none. Never waits for the writer of a pipe.
 fn open(path: &Path) -> io::Result<Option<File>> {
-    let non_blocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = match OpenOptions::new().read(true).custom_flags(non_blocking).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("not a regular file")) }
+    match ordinary::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The stamp of a file; none when it is missing.

@@ -14,6 +14,9 @@ use super::FileError;
 use super::fresh::{self, Outcome, Stamp, Want};
 use super::replace::replace;
 
+/// Largest file of this kind, bytes.
+const MOST: u64 = 1 << 28;
+
 /// A kind of list item.
 pub(super) trait Entry: Sized {
     type Key: Ord + Clone + Debug;
@@ -77,8 +80,11 @@ impl<E: Entry> Ledger<E> {
         if self.read && fresh::stamp(&self.path).map_err(failed)? == self.stamp {
             return Ok(false);
         }
-        let want = Want { path: self.path.clone(), limit: u64::MAX, keep_end: false, expected: self.stamp.is_some(), ours: None };
+        let want = Want { path: self.path.clone(), limit: MOST, keep_end: false, expected: self.stamp.is_some(), ours: None };
         match fresh::read(&[want]).pop() {
+            Some(Outcome::Whole(whole)) if whole.cut => {
+                return Err(failed(std::io::Error::other(format!("it has more than {MOST} bytes"))));
+            }
             Some(Outcome::Whole(whole)) => {
                 self.stamp = Some(whole.stamp);
                 let (text, valid) = whole.text();

@@ -9,8 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ledger::{Entry, Ledger, Token, code};
+use super::ordinary::{read_ordinary, text_of};
 use super::replace::replace;
-use super::{FileError, Workspace, blocking};
+use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
 use crate::event::Lane;
 
 const HEADING: &str = "# Lost replies
@@ -232,7 +233,7 @@ impl LostTurns {
     pub async fn requested(&self) -> Option<Vec<String>> {
         let shared = Arc::clone(&self.0);
         blocking(move || {
-            let text = fs::read_to_string(&shared.request).ok()?;
+            let text = read_ordinary(&shared.request, DOCUMENT_LIMIT).and_then(text_of).ok()?;
             Some(
                 text.lines().map(|line| line.trim().trim_start_matches("- ").trim_matches('`').to_owned()).filter(|id| is_id(id)).collect(),
             )

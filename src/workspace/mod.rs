@@ -23,6 +23,7 @@ mod ledger;
 mod lock;
 mod lost;
 mod memory;
+mod ordinary;
 mod outline;
 mod profiles;
 mod remembered;
@@ -32,6 +33,8 @@ mod sections;
 mod webhooks;
 
 use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -50,6 +53,7 @@ pub use jobs::{CronJob, CronJobs};
 pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock};
 pub use lost::{LostState, LostTurn, LostTurns};
+pub use ordinary::read_ordinary;
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
@@ -118,7 +122,8 @@ impl Workspace {
         blocking(move || {
             let folder = std::path::absolute(&folder).map_err(|source| FileError::new("find", &folder, source))?;
             let state = folder.join("state");
-            std::fs::create_dir_all(&state).map_err(|source| FileError::new("make the folder", &state, source))?;
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&state);
+            made.map_err(|source| FileError::new("make the folder", &state, source))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
             let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;

@@ -85,7 +85,7 @@ async fn what_is_too_large_or_not_text_is_used_as_far_as_it_goes_and_said() {
         "memory.md is larger",
         "tools.md is larger",
         "user.md is not valid",
-        "agents.md cannot be read: not a regular",
+        "agents.md cannot be read: it is a folder",
     ] {
         assert!(documents.warnings.iter().any(|warning| warning.contains(part)), "{part}: {:#?}", documents.warnings);
     }

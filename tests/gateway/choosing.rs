@@ -54,7 +54,7 @@ async fn nothing_runs_in_a_directory_that_is_not_allowed_and_check_says_so() {
         assert_eq!((ended.stdout, ended.code), (wanted, 1), "{}", ended.stderr);
         assert_eq!(installation.recordings().len(), 0);
         let ended = installation.run(&["check"], "").await;
-        assert!(ended.stdout.contains("warning: channels.md: nothing runs in console: directory "), "{}", ended.stdout);
+        assert!(ended.stdout.contains("fault: channels.md: nothing runs in console: directory "), "{}", ended.stdout);
     }
 }
 

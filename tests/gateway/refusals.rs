@@ -52,13 +52,14 @@ async fn all_bad_settings_are_told_at_once() {
         .with("QUERY_TIMEOUT_MS", "soon")
         .with("ALLOWED_USERS", "bob")
         .with("AGENT_ENV", "DISCORD_BOT_TOKEN");
-    for command in ["run", "check"] {
+    // `run` wants a token besides.
+    for (command, count) in [("run", 5), ("check", 4)] {
         let ended = installation.run(&[command], "").await;
         assert_eq!(ended.code, 78, "{}", ended.stderr);
         for name in ["PERMISSION_MODE", "QUERY_TIMEOUT_MS", "ALLOWED_USERS", "AGENT_ENV"] {
             assert!(ended.stderr.contains(&format!("error: {name}")), "{name} is missing in\n{}", ended.stderr);
         }
-        assert!(ended.stderr.ends_with("nothing was started: 4 faults\n"), "{}", ended.stderr);
+        assert!(ended.stderr.ends_with(&format!("nothing was started: {count} faults\n")), "{}", ended.stderr);
     }
 }
 
@@ -138,4 +139,116 @@ async fn a_name_that_is_no_tool_is_told_with_what_was_meant() {
     assert_eq!(ended.stdout.matches("ALLOWED_TOOLS names").count(), 1, "{}", ended.stdout);
     let ended = Installation::new().with("ALLOWED_TOOLS", ",").run(&["check"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn faults_of_every_kind_are_told_together() {
+    let installation = Installation::new()
+        .with("QUERY_TIMEOUT_MS", "abc")
+        .with("LOG_LEVEL", "warning")
+        .with("AGENT_WRAPPER", "/nonexistent/wrapper --")
+        .with("BACKEND_CLI_PATH", "/nonexistent/agent")
+        .with("WEBHOOKS_ADDRESS", "192.0.2.1:1");
+    std::fs::write(installation.backend("broken"), b"no component").unwrap();
+    std::fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n").unwrap();
+    let all = ["QUERY_TIMEOUT_MS", "LOG_LEVEL", "/nonexistent/wrapper", "/nonexistent/agent", "WEBHOOKS_ADDRESS"];
+    let run = installation.run(&["run"], "").await;
+    for fault in all.iter().chain(&["DISCORD_BOT_TOKEN is not set"]) {
+        assert!(run.stderr.contains(fault), "{fault} is missing in\n{}", run.stderr);
+    }
+    assert!(run.code == 78 && run.stderr.ends_with("nothing was started: 6 faults\n"), "{run:?}");
+    let check = installation.run(&["check"], "").await;
+    for fault in all.iter().chain(&["broken.wasm", "agents.md line 2"]) {
+        assert!(check.stderr.contains(fault), "{fault} is missing in\n{}", check.stderr);
+    }
+    assert_eq!(check.code, 78);
+    let doctor = installation.run(&["doctor", "--offline"], "").await;
+    for fault in ["QUERY_TIMEOUT_MS", "LOG_LEVEL", "/nonexistent/wrapper", "/nonexistent/agent", "broken.wasm", "agents.md line 2"] {
+        assert!(doctor.stdout.contains(fault), "{fault} is missing in\n{}", doctor.stdout);
+    }
+    assert_eq!(doctor.code, 2);
+}
+
+#[tokio::test]
+async fn all_is_not_well_where_a_start_would_leave_something_out() {
+    let installation = Installation::new();
+    std::fs::write(installation.backend("broken"), b"no component").unwrap();
+    std::fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n").unwrap();
+    let check = installation.run(&["check"], "").await;
+    assert_eq!(check.code, 78, "{check:?}");
+    assert!(check.stdout.contains("2 faults: it would start") && !check.stdout.contains("all is well"), "{}", check.stdout);
+    for fault in ["broken.wasm", "agents.md line 2"] {
+        assert!(check.stdout.lines().any(|line| line.starts_with("fault: ") && line.contains(fault)), "{}", check.stdout);
+    }
+    // It does start.
+    assert_eq!(installation.run(&["console"], "hello\n").await.code, 0);
+}
+
+#[tokio::test]
+async fn names_in_an_env_file_that_mean_nothing_are_told_with_their_lines() {
+    let installation = Installation::new();
+    let file = installation.path("env");
+    std::fs::write(&file, "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nCOMMAND_ALIAS=x$HOME\n").unwrap();
+    let check = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
+    assert!(check.stderr.contains("COMMAND_ALIAS \"x$HOME\""), "nothing was put in: {check:?}");
+    std::fs::write(&file, "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nBACKEND_MODEL=x$HOME\n").unwrap();
+    let check = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
+    assert_eq!(check.code, 0, "{check:?}");
+    for part in ["line 1: MAX_CONCURENT_QUERIES is no setting", "did you mean `MAX_CONCURRENT_QUERIES`?", "line 3: `$` in BACKEND_MODEL"] {
+        assert!(check.stdout.contains(part), "{part} is missing in\n{}", check.stdout);
+    }
+    assert!(!check.stdout.contains("DEMO_AGENT_DELAY_MS is no setting"), "{}", check.stdout);
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_refused_at_once_wherever_a_file_is_wanted() {
+    let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
+    let pipe = installation.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (path, what) in [(pipe.to_str().unwrap(), "a named pipe"), ("/", "a folder"), ("/dev/zero", "a device")] {
+        let ended = installation.run(&["check", "--env-file", path], "").await;
+        assert!(ended.code == 78 && ended.stderr.contains(what), "{ended:?}");
+    }
+    std::fs::create_dir_all(installation.path("config/state")).unwrap();
+    let queue = installation.path("config/state/queue.md");
+    std::fs::rename(&pipe, &queue).unwrap();
+    let ended = installation.run(&["run"], "").await;
+    assert!(ended.code == 78 && ended.stderr.contains("queue.md") && ended.stderr.contains("a named pipe"), "{ended:?}");
+    std::fs::remove_file(&queue).unwrap();
+    std::fs::create_dir(&queue).unwrap();
+    let ended = installation.run(&["run"], "").await;
+    assert!(ended.code == 78 && ended.stderr.contains("queue.md") && ended.stderr.contains("a folder"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn faults_are_json_where_the_log_is() {
+    let installation = Installation::new().with("LOG_FORMAT", "json").with("QUERY_TIMEOUT_MS", "abc");
+    let ended = installation.run(&["run"], "").await;
+    let lines: Vec<serde_json::Value> = ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(
+        lines.iter().any(|line| line["level"] == "ERROR" && line["message"].as_str().unwrap().contains("QUERY_TIMEOUT_MS")),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_look_makes_folders_for_this_user_only_and_says_what_takes_long() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let installation = Installation::new();
+    let at = |name: &str| installation.path(name).display().to_string();
+    let (config, workspace, cache) = (at("new/config"), at("new/workspace"), at("cache"));
+    let installation = installation.with("CONFIG_DIR", &config).with("WORKSPACE_DIR", &workspace).with("CACHE_DIR", &cache);
+    let ended = installation.run(&["check"], "").await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.starts_with("looking at the backends; "), "{}", ended.stdout);
+    for folder in [config.clone(), format!("{config}/state"), workspace] {
+        let mode = std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o700, "{folder}: {mode:o}");
+    }
+}
+
+#[tokio::test]
+async fn a_backend_named_in_the_command_is_not_blamed_on_a_variable() {
+    let ended = Installation::new().run(&["backend", "ping", "nosuch"], "").await;
+    assert!(ended.code != 0 && ended.stderr.contains("\"nosuch\"") && !ended.stderr.contains("AGENT_BACKEND"), "{ended:?}");
 }

@@ -6,19 +6,21 @@ use std::time::Duration;
 use super::report::Report;
 use crate::app::foundation::Foundation;
 use crate::app::listing::Row;
+use crate::app::unknown;
 use crate::config::Config;
 
 /// Compiling every component anew takes this long on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Loads every component as the gateway would, self-test included, and looks at every agent. Returns the backends there are.
-pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<String, String>) -> Vec<Row> {
+pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<String, String>, unplaced: &[(String, String)]) -> Vec<Row> {
     let looked = async {
         let foundation = Foundation::lay(config, variables).await?;
         let cgroups = foundation.custody.has_cgroups();
-        Ok::<_, Vec<String>>((cgroups, foundation.list().await))
+        let strangers = unknown::variables(unplaced, &*foundation.roster);
+        Ok::<_, Vec<String>>((cgroups, strangers, foundation.list().await))
     };
-    let (cgroups, listing) = match tokio::time::timeout(PATIENCE, looked).await {
+    let (cgroups, strangers, listing) = match tokio::time::timeout(PATIENCE, looked).await {
         Ok(Ok(looked)) => looked,
         Ok(Err(faults)) => {
             faults.into_iter().for_each(|fault| report.fault("backends", fault, "nothing can run until this is mended"));
@@ -30,6 +32,9 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
             return Vec::new();
         }
     };
+    for stranger in strangers {
+        report.warning("settings", stranger, "take it out, or name it in AGENT_ENV");
+    }
     if cgroups {
         report.ok("cgroups", "every run gets one of its own");
     } else {

@@ -1,15 +1,15 @@
 //! Discord: the token, what the bot may do where it is used, the clock.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 
 use super::report::Report;
+use crate::app::survey;
 use crate::config::Config;
 use crate::discord::{Checkup, Options, Place, StartError};
 use crate::event::Lane;
 use crate::redact::Redactor;
-use crate::workspace::Channels;
+use crate::workspace::{Channels, read_ordinary};
 
 /// Longest look at all of it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const CHANNELS: usize = 50;
 /// Webhooks and cron jobs depend on a clock that is right.
 const CLOCK: i64 = 30;
+/// Largest of the files that name channels, bytes.
+const NOTES: u64 = 1 << 24;
 /// Logins left below which a crash loop would cost the token.
 const LOGINS: u64 = 100;
 
@@ -113,11 +115,15 @@ fn place(report: &mut Report, channel: u64, why: &str, place: Place) {
 
 /// The channels that are in use, each with where it is named: the most binding place counts.
 fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
-    let text = |name: &str| fs::read_to_string(config.config_dir.join(name)).unwrap_or_default();
+    let text = |name: &str| {
+        let read = read_ordinary(&config.config_dir.join(name), NOTES);
+        read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    };
     let bound = lanes_in(&text("state/sessions.md")).into_iter().map(|id| (id, "has a conversation"));
     let written = Channels::parse(&text("channels.md"));
     let written: Vec<u64> = written.lanes().filter_map(|(lane, _)| if let Lane::Channel(id) = lane { Some(*id) } else { None }).collect();
     let mut all: BTreeMap<u64, &'static str> = bound.collect();
+    all.extend(survey::channels(config));
     all.extend(written.into_iter().map(|id| (id, "channels.md")));
     all.extend(config.allowed.channels.iter().map(|id| (*id, "ALLOWED_CHANNELS")));
     all.extend(config.output_channel.map(|id| (id, "OUTPUT_CHANNEL_ID")));
@@ -138,6 +144,8 @@ fn tell(report: &mut Report, about: &str, error: &StartError) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -147,10 +155,22 @@ mod tests {
         fs::write(folder.path().join("state/sessions.md"), "# Sessions\n- `channel:11` `demo` session `x`\n- `console`\n- channel:\n")
             .unwrap();
         fs::write(folder.path().join("channels.md"), "## channel #a 12\n- mode: plan\n## channel 11\n- mode: plan\n").unwrap();
+        fs::write(folder.path().join("heartbeat.md"), "## Look\n- interval: 3600\n- channel: 15\n- instruction: Look.\n").unwrap();
+        fs::write(folder.path().join("agents.md"), "## Cron Jobs\n\n### pulse\n- expression: `@hourly`\n- channel: 16\n\nx\n").unwrap();
         let set =
             [("CONFIG_DIR", folder.path().display().to_string()), ("ALLOWED_CHANNELS", "13".into()), ("OUTPUT_CHANNEL_ID", "14".into())];
         let config = Config::read(|name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.clone())).unwrap();
         let found: Vec<(u64, &str)> = channels(&config).into_iter().collect();
-        assert_eq!(found, [(11, "channels.md"), (12, "channels.md"), (13, "ALLOWED_CHANNELS"), (14, "OUTPUT_CHANNEL_ID")]);
+        assert_eq!(
+            found,
+            [
+                (11, "channels.md"),
+                (12, "channels.md"),
+                (13, "ALLOWED_CHANNELS"),
+                (14, "OUTPUT_CHANNEL_ID"),
+                (15, "heartbeat.md"),
+                (16, "agents.md")
+            ]
+        );
     }
 }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 pub use self::machine::gateway_of;
 use self::report::Report;
-use super::{say, settings::Settings};
+use super::{exposure, fence, say, settings::Settings, survey};
 use crate::cli::exit;
 use crate::config::LogFormat;
 use crate::{access, telemetry};
@@ -32,13 +32,20 @@ pub struct Wish {
 
 /// Looks at everything and tells it; returns the exit code.
 pub async fn examine(settings: Settings, wish: Wish) -> u8 {
-    let Settings { config, variables, redactor, .. } = settings;
+    let Settings { config, variables, redactor, .. } = &settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
         say(&format!("error: {fault}"));
         return exit::CONFIG;
     }
     let mut report = Report::default();
-    machine::examine(&mut report, &config, &variables, wish.env_file.as_deref());
+    said(&mut report, &settings);
+    machine::examine(&mut report, config, variables, wish.env_file.as_deref());
+    for fault in survey::files(config, &settings.webhook_secrets) {
+        report.warning("files", fault, "mend the line: what it is about is left out");
+    }
+    if let Some(fault) = survey::wrapper(config, variables) {
+        report.fault("wrapper", fault, "no agent can be started");
+    }
     match access::warning(&config.allowed, config.safety) {
         Some(warning) => {
             let (says, hint) = warning.split_once("; hint: ").unwrap_or((&warning, "see SECURITY.md"));
@@ -46,15 +53,36 @@ pub async fn examine(settings: Settings, wish: Wish) -> u8 {
         }
         None => report.ok("access", "only listed people and roles may use the bot"),
     }
-    let backends = agents::examine(&mut report, &config, &variables).await;
-    drift::examine(&mut report, &config, &backends);
-    lost::examine(&mut report, &config);
+    let backends = agents::examine(&mut report, config, variables, &settings.unplaced).await;
+    drift::examine(&mut report, config, &backends);
+    lost::examine(&mut report, config);
     if wish.offline {
         report.ok("discord", "not asked: --offline");
     } else {
-        discord::examine(&mut report, &config, &redactor).await;
+        discord::examine(&mut report, config, redactor).await;
     }
     // A closed stdout has nobody to tell; the exit code still does.
-    let _ = std::io::stdout().write_all(report.text(wish.json, &redactor).as_bytes());
+    let _ = std::io::stdout().write_all(report.text(wish.json, redactor).as_bytes());
     report.code()
+}
+
+/// What the settings themselves are worth, and who else can read them.
+fn said(report: &mut Report, settings: &Settings) {
+    for fault in &settings.faults {
+        report.fault("settings", fault.as_str(), "the default stands for it in what follows; docs/configuration.md has them all");
+    }
+    for warning in &settings.warnings {
+        report.warning("settings", warning.as_str(), "docs/configuration.md says how env files are read");
+    }
+    if settings.faults.is_empty() && settings.warnings.is_empty() {
+        report.ok("settings", "every value can be read");
+    }
+    let confined = fence::raise(&settings.config).is_ok_and(|sandbox| sandbox.is_on());
+    let exposed = exposure::warnings(&settings.secret_files, confined);
+    if exposed.is_empty() {
+        report.ok("secrets", "in no file that agents can read");
+    }
+    for warning in exposed {
+        report.warning("secrets", warning, exposure::HINT);
+    }
 }

@@ -20,11 +20,15 @@ pub use self::pages::{Entry, OFFER_SPAN_MS};
 use self::pages::Pages;
 use self::record::{Finished, Mark, Record};
 use self::writer::{Job, Writer};
+use super::ordinary::read_ordinary;
 use super::replace::replace;
 use super::{FileError, blocking};
 use crate::event::{Event, Sequence};
 use crate::queue::ASIDE;
 use crate::vigil;
+
+/// Largest file of an earlier life that is read.
+const MOST: u64 = 1 << 30;
 
 /// The journal of one gateway. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -60,7 +64,7 @@ impl Journal {
     }
 
     fn begin(path: &Path, now_ms: i64) -> Result<Self, FileError> {
-        let bytes = match std::fs::read(path) {
+        let bytes = match read_ordinary(path, MOST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(FileError::new("read", path, source)),

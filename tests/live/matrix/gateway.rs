@@ -10,7 +10,7 @@ use std::time::Duration;
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{Decision, Descriptor, Mode, Safety};
 use aetheel::app::settings::Settings;
-use aetheel::app::start::{Ground, Rest};
+use aetheel::app::start::{Ground, Purpose, Rest};
 use aetheel::config::Config;
 use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Steered};
 use aetheel::event::Lane;
@@ -101,9 +101,18 @@ impl Cell {
     async fn start(&self, folder: &Path, home: &Home, stage: &Arc<Stage>, wishes: Wishes) -> Dispatcher {
         let variables = self.variables(folder, home, wishes);
         let config = Config::read(|name| variables.get(name).cloned()).unwrap_or_else(|faults| panic!("{faults:?}"));
-        let settings =
-            Settings { config, variables, redactor: Redactor::new(&[KEY.to_owned().into()]), webhook_secrets: Default::default() };
-        let ground = Ground::prepare(settings, false).await.unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
+        let settings = Settings {
+            config,
+            variables,
+            redactor: Redactor::new(&[KEY.to_owned().into()]),
+            webhook_secrets: Default::default(),
+            faults: Vec::new(),
+            unavailable: Vec::new(),
+            warnings: Vec::new(),
+            secret_files: Vec::new(),
+            unplaced: Vec::new(),
+        };
+        let ground = Ground::prepare(settings, Purpose::Talk).await.unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
         let (dispatcher, rest) = ground.dispatcher(stage.clone());
         let opened = Opened { dispatcher: dispatcher.clone(), rest, recordings: folder.join("recordings") };
         self.opened.lock().unwrap().push(opened);

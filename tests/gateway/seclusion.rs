@@ -1,0 +1,165 @@
+//! What an agent of the same user, without any sandbox, can get of the gateway's secrets: nothing, however they were handed over.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::installed;
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, TOKEN};
+use crate::support::program::{Installation, Program, aetheel};
+
+const SECRET: &str = "whsec_canary0123456789abcdefghijklmnopqrstuv";
+/// An ordinary user, where the tests are run by root.
+const USER: u32 = 65534;
+
+/// Stands before the agent, as `AGENT_WRAPPER`, and looks wherever a process of the same user may.
+const THIEF: &str = r#"#!/bin/sh
+gateway=$PPID
+{
+  echo "user $(id -u), gateway $gateway of user $(stat -c %u /proc/$gateway/task/$gateway/stat)"
+  for file in environ mem maps auxv io; do
+    head -c 1 /proc/$gateway/$file > /dev/null && echo "OPENED $file"
+  done
+  ls /proc/$gateway/fd/ && echo "OPENED fd"
+  ls /proc/$gateway/cwd/ > /dev/null && echo "OPENED cwd"
+  cat /proc/$gateway/cmdline /proc/$gateway/environ
+  for other in /proc/[0-9]*; do cat $other/environ $other/cmdline; done
+  ls -l /proc/self/fd/
+  env
+  echo "LOOKED"
+} > "$LOOT" 2>&1
+exec "$@"
+"#;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// An installation of the ordinary user's, whose agents look around first.
+fn with_thief(local: &LocalDiscord) -> Installation {
+    let installation = installed(local).with("DISCORD_BOT_TOKEN", "").with("AGENT_ENV", "LOOT");
+    let (thief, loot) = (installation.path("thief"), installation.path("loot"));
+    fs::write(&thief, THIEF).unwrap();
+    fs::set_permissions(&thief, fs::Permissions::from_mode(0o755)).unwrap();
+    let installation = installation
+        .with("AGENT_WRAPPER", &thief.display().to_string())
+        .with("LOOT", &loot.display().to_string())
+        .with("AGENT_SANDBOX", "off")
+        .with("LOG_FORMAT", "json");
+    // Nobody else's compiled code is run.
+    let cache = installation.path("cache").display().to_string();
+    let installation = installation.with("CACHE_DIR", &cache);
+    let sections = "## hook\n- scheme: bearer\n- secret: HOOK_PHRASE\n\nDo.\n";
+    fs::write(installation.path("config/webhooks.md"), sections).unwrap();
+    if is_root() {
+        give(installation.path("").as_path());
+    }
+    installation
+}
+
+fn give(path: &Path) {
+    chown(path, Some(USER), Some(USER)).unwrap();
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path()));
+    }
+}
+
+/// The program where the ordinary user finds it: a copy, where it was built in a folder of root's.
+fn program_of(installation: &Installation) -> PathBuf {
+    let user = [format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".to_owned()];
+    let tried = Command::new("setpriv").args(user).arg("test").arg("-x").arg(aetheel()).status().unwrap();
+    if tried.success() {
+        return aetheel().to_owned();
+    }
+    let copy = installation.path("aetheel");
+    fs::copy(aetheel(), &copy).unwrap();
+    copy
+}
+
+/// Starts it as the ordinary user; `handed` opens what it is handed, as whoever runs the tests.
+async fn started(installation: &Installation, arguments: &str, handed: &str) -> Program {
+    let line = if is_root() {
+        format!("exec setpriv --reuid={USER} --regid={USER} --clear-groups {} run {arguments} {handed}", program_of(installation).display())
+    } else {
+        format!("exec \"$0\" run {arguments} {handed}")
+    };
+    let program = installation.start_in_shell(&line);
+    program.logs("aetheel is ready").await;
+    program
+}
+
+async fn nothing_is_stolen(local: &LocalDiscord, installation: &Installation, program: &Program) {
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    let loot = String::from_utf8_lossy(&fs::read(installation.path("loot")).unwrap()).into_owned();
+    assert!(loot.contains("LOOKED") && loot.contains("DEMO_AGENT_DELAY_MS"), "it did look: {loot}");
+    for secret in [TOKEN, SECRET] {
+        assert!(!loot.contains(secret), "{loot}");
+    }
+    if is_root() {
+        assert!(loot.contains(&format!("user {USER}, ")), "{loot}");
+    }
+    assert!(!loot.contains("OPENED"), "{loot}");
+    // Where somebody could look, there is nothing to see: the memory in which the program was given its environment.
+    if is_root() {
+        let pid = program.pid.as_raw_nonzero();
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
+        let environment = String::from_utf8_lossy(&environment);
+        assert!(environment.contains("CONFIG_DIR=") && !environment.contains("canary"), "{environment}");
+        assert!(!environment.contains(TOKEN), "{environment}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_of_the_same_user_gets_no_secret_out_of_the_environment() {
+    let local = LocalDiscord::start().await;
+    let installation = with_thief(&local).with("DISCORD_BOT_TOKEN", TOKEN).with("HOOK_PHRASE", SECRET);
+    let program = started(&installation, "", "").await;
+    nothing_is_stolen(&local, &installation, &program).await;
+}
+
+#[tokio::test]
+async fn secrets_behind_a_descriptor_are_taken_and_nobody_else_gets_them() {
+    for number in [0, 7] {
+        let local = LocalDiscord::start().await;
+        let installation = with_thief(&local);
+        // Not the ordinary user's.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), format!("DISCORD_BOT_TOKEN='{TOKEN}'\nHOOK_PHRASE={SECRET}\n")).unwrap();
+        let handed = format!("{number}< {}", file.path().display());
+        let program = started(&installation, &format!("--secrets-fd {number}"), &handed).await;
+        assert!(!program.stderr().contains("agents can read"), "{}", program.stderr());
+        nothing_is_stolen(&local, &installation, &program).await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_secrets_that_agents_can_open_is_warned_about_and_named() {
+    let local = LocalDiscord::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("DISCORD_BOT_TOKEN"), format!("{TOKEN}\n")).unwrap();
+    let installation = installed(&local).with("DISCORD_BOT_TOKEN", "").with("AGENT_SANDBOX", "off").with("LOG_FORMAT", "json");
+    let installation = installation.with("CREDENTIALS_DIRECTORY", &folder.path().display().to_string());
+    let program = installation.start(&["run"]);
+    program.logs("aetheel is ready").await;
+    let warned = program.logs("agents can read the secrets in").await;
+    let (warned, named) = (warned["message"].as_str().unwrap().to_owned(), folder.path().join("DISCORD_BOT_TOKEN"));
+    assert!(warned.contains(&named.display().to_string()) && warned.contains("--secrets-fd"), "{warned}");
+    let looked = installation.run(&["check"], "").await;
+    assert!(looked.stdout.contains(&named.display().to_string()), "{}", looked.stdout);
+    let doctor = installation.run(&["doctor", "--offline"], "").await;
+    assert!(doctor.stdout.contains("warning  secrets: agents can read"), "{}", doctor.stdout);
+}
+
+#[tokio::test]
+async fn a_descriptor_that_cannot_be_read_is_a_fault_at_once() {
+    let installation = Installation::new();
+    for (handed, said) in [("", "it is not open"), ("9< /", "directory"), ("9< /dev/zero", "more than")] {
+        let mut program = installation.start_in_shell(&format!("exec \"$0\" check --secrets-fd 9 {handed}"));
+        let ended = program.ended().await;
+        assert_eq!(ended.code, 78, "{handed}: {ended:?}");
+        let line = ended.stderr.lines().find(|line| line.starts_with("error: --secrets-fd 9: ")).unwrap_or_else(|| panic!("{ended:?}"));
+        assert!(line.contains(said), "{line}");
+    }
+}
