@@ -117,8 +117,9 @@ async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
         let (held, mut swaps) = (held.clone(), swaps.clone());
         async move {
             let round = *swaps.borrow();
+            // After the last swap nobody waits for another one.
             if held.send_if_modified(|rounds| {
-                *rounds == round && {
+                *rounds == round && round < SWAPS && {
                     *rounds += 1;
                     true
                 }

@@ -324,7 +324,7 @@ impl Collected {
 
 async fn all<T: Clone>(list: &watch::Sender<Vec<T>>, count: usize, what: &str) -> Vec<T> {
     let mut so_far = list.subscribe();
-    let enough = tokio::time::timeout(Duration::from_secs(300), so_far.wait_for(|list| list.len() >= count)).await;
+    let enough = tokio::time::timeout(Duration::from_secs(120), so_far.wait_for(|list| list.len() >= count)).await;
     match enough {
         Ok(found) => found.unwrap().clone(),
         Err(_) => panic!("only {} of {count} {what} came", list.borrow().len()),

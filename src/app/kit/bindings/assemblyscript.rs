@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind, TypeId};
 
+use super::super::contract::EXPORT as CONTRACT;
 use super::typescript::{camel, docs, pascal};
 
 /// What a kind of type that the contract does not use becomes: the compiler says where.
@@ -22,7 +23,7 @@ const RENAME: &str = include_str!("assemblyscript_rename.mjs");
 /// # Errors
 /// The contract has changed in a way this does not know.
 pub(super) fn files(resolve: &Resolve) -> Result<[(&'static str, String); 3], String> {
-    Ok([("contract.ts", types(resolve)?), ("exports.ts", EXPORTS.to_owned()), ("rename.mjs", RENAME.to_owned())])
+    Ok([("contract.ts", types(resolve)?), ("exports.ts", EXPORTS.to_owned()), ("rename.mjs", RENAME.replace("{{contract}}", CONTRACT))])
 }
 
 /// Returns the types, with what lifts inputs and lowers actions.

@@ -1,6 +1,6 @@
 // A transform of `asc`: gives the exports the names of the contract, which AssemblyScript cannot spell.
 
-const CONTRACT = "aetheel:backend/backend@0.1.0";
+const CONTRACT = "{{contract}}";
 const NAMES = {
   describe: `${CONTRACT}#describe`,
   handle: `${CONTRACT}#handle`,
