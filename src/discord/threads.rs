@@ -120,7 +120,10 @@ async fn said_before(inner: &Inner, thread: u64) -> Option<u64> {
 
 /// Notes messages as handled, from before the bot listens on.
 #[derive(Default)]
-pub(super) struct Handled(Mutex<(Option<Arc<dyn Seen>>, Vec<(u64, u64)>)>);
+pub(super) struct Handled(Mutex<(Option<Arc<dyn Seen>>, Early)>);
+
+/// Channel and message of what was handled before it was known where to note it.
+type Early = Vec<(u64, u64)>;
 
 impl Handled {
     /// From now on it is known where they are noted.

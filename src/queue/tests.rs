@@ -139,7 +139,7 @@ fn what_is_held_counts_as_waiting_and_begins_only_once_it_is_released_where_it_b
     assert!(queue.finish(first) && queue.cancel(held.sequence).is_some() && queue.cancel(second).is_some());
     queue.hold_again(held.clone());
     queue.close();
-    assert_eq!(queue.drain_waiting(), [held.clone()]);
+    assert_eq!(queue.drain_waiting(), std::slice::from_ref(&held));
     assert!(!queue.release(held) && queue.is_idle(), "it waits for the next life");
 }
 

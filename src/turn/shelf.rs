@@ -142,10 +142,9 @@ impl Shelf {
             place.full.store(true, Ordering::Relaxed);
             return self.cut(place, t, size, "RECORDINGS_MAX_MIB is reached, and nothing older can go");
         }
-        self.append(place, line).or_else(|error| {
+        self.append(place, line).inspect_err(|_| {
             // Said by whoever sees the error; without room on the disk this fails too.
             let _ = self.cut(place, t, size, "it could not be written to the disk");
-            Err(error)
         })
     }
 

@@ -74,7 +74,7 @@ async fn channels_of_a_project_share_a_memory_and_the_operator_says_otherwise() 
     for channel in [2, 3, 5] {
         ask(&desk, of(channel, 5, "Bob", "what-is-known")).await;
     }
-    let prompts = prompts.lock().unwrap();
+    let prompts = prompts.lock().unwrap().clone();
     assert!(prompts[3].contains("[Ann, 4] fact-of-1"), "the same project: {}", prompts[3]);
     assert!(!prompts[4].contains("fact-of-1") && !prompts[5].contains("fact-of-1"));
     assert!(prompts[3..].iter().all(|prompt| prompt.contains("[Ann, 4] fact-of-4")), "shared with all, and still told whose it is");

@@ -27,7 +27,11 @@ async fn recorded(local: &LocalDiscord, wasm: &[u8], run: &str) -> Installation 
     fs::write(bin.join("gemini"), script).unwrap();
     fs::set_permissions(bin.join("gemini"), fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
-    installation.with("PATH", &path)
+    let installation = installation.with("PATH", &path).with("AGENT_READ", &stdout.display().to_string());
+    // It keeps no list of tools, as the shipped one does.
+    let approved = installation.run(&["backend", "approve", "gemini", "--yes"], "").await;
+    assert_eq!(approved.code, 0, "{}", approved.stderr);
+    installation
 }
 
 /// The backend with a mistake in it, built again where its sources changed.

@@ -199,9 +199,9 @@ pub(super) fn quoted(word: &str) -> String {
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut rest) = (Vec::new(), text.trim());
     while !rest.is_empty() {
-        let end = if rest.starts_with('"') {
+        let end = if let Some(quoted) = rest.strip_prefix('"') {
             // Nothing that is written here has an escaped quote but as `\u0022`.
-            rest[1..].find('"').map(|end| end + 2).ok_or_else(|| "lacks a closing quote".to_owned())?
+            quoted.find('"').map(|end| end + 2).ok_or_else(|| "lacks a closing quote".to_owned())?
         } else {
             rest.find(char::is_whitespace).unwrap_or(rest.len())
         };

@@ -122,7 +122,7 @@ async fn numbers_and_keys_go_on_after_a_restart() {
 async fn a_number_behind_which_none_can_come_is_a_fault_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("queue.md"), Record::Accepted(Box::new(event(u64::MAX, "hello")), None).write()).unwrap();
-    let refused = Journal::open(folder.path().to_owned()).await.err().expect("it is refused");
+    let refused = Journal::open(folder.path().to_owned()).await.expect_err("it is refused");
     let told = crate::plain::with_causes(&refused);
     assert!(told.contains("queue.md") && told.contains("18446744073709551615") && told.contains("remove that line"), "{told}");
 }
