@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Position in the order of acceptance; increasing over the life of the program.
 pub type Sequence = u64;
 
+/// Where the numbers of events begin that nothing keeps; no other is as high.
+pub const ASIDE: Sequence = u64::MAX / 2;
+
 /// The ordered line an event waits in. Within one, strict order; lanes run side by side.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

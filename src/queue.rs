@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::config::{BusyPolicy, Config};
-use crate::event::{Event, EventKind, Lane, NewEvent, Sequence};
+use crate::event::{ASIDE, Event, EventKind, Lane, NewEvent, Sequence};
 
 /// Bounds of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +49,6 @@ pub enum Rejection {
     #[error("the gateway is shutting down")]
     ShuttingDown,
 }
-
-/// Where the numbers of events begin that nothing keeps; no other is as high.
-pub const ASIDE: Sequence = u64::MAX / 2;
 
 /// A lane that has something waiting or running; others are not kept.
 #[derive(Debug, Default)]

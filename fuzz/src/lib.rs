@@ -14,6 +14,8 @@ mod figures;
 mod guest;
 #[path = "../../src/lines.rs"]
 mod lines;
+#[path = "../../src/plain.rs"]
+mod plain;
 #[path = "../../src/prompt/mod.rs"]
 mod prompt;
 #[path = "../../src/redact.rs"]
@@ -23,6 +25,8 @@ mod schedule;
 #[path = "../../src/split/mod.rs"]
 mod split;
 mod turn;
+#[path = "../../src/vigil.rs"]
+mod vigil;
 #[path = "../../src/workspace/mod.rs"]
 mod workspace;
 

@@ -23,8 +23,7 @@ use self::writer::{Job, Writer};
 use super::ordinary::read_ordinary;
 use super::replace::replace;
 use super::{FileError, blocking};
-use crate::event::{Event, Sequence};
-use crate::queue::ASIDE;
+use crate::event::{ASIDE, Event, Sequence};
 use crate::vigil;
 
 /// Largest file of an earlier life that is read.
