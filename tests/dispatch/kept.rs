@@ -427,8 +427,12 @@ fn what_was_stopped_for_good_does_not_come_back_although_the_gateway_dies_before
     first.die();
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     second.ask("new");
-    let answers = second.answers(2);
-    assert!(answers[0].0 == 1 && answers[0].2.as_ref().is_some_and(|told| told.contains("(stopped")), "{answers:?}");
+    let told = second.answers(1).remove(0);
+    // Unless the first life came to telling it before it died.
+    if told.0 == 1 {
+        assert!(told.2.as_ref().is_some_and(|told| told.contains("(stopped")), "{told:?}");
+        second.answers(2);
+    }
     assert_eq!(second.prompts(), ["new"]);
 }
 
