@@ -13,7 +13,7 @@ BACKENDS_DIR ?= backends
 export RUSTDOCFLAGS := -D warnings -A rustdoc::private_intra_doc_links
 # One more than there are cores: many tests wait for clocks of Discord's.
 export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 1)
-# What `test-live` runs: columns and rows of the matrix, `latest` for the newest releases, anything to run all again.
+# What `test-live` runs: columns and rows of the matrix, `latest` for the newest releases, anything to run all again, other sandbox.
 export BACKEND CASE CLI_VERSIONS FRESH
 DOC := doc --no-deps --document-private-items
 
@@ -48,7 +48,7 @@ test: guests languages ## run all tests of the guests and the host
 test-templates: guests languages ## build and test what `aetheel backend new` writes, every language and kind; `test` leaves the slow ones out
 	cargo test --test integration kit::templates -- --include-ignored
 
-chaos: guests ## kill the program again and again under load, about half an hour; KILLS= EVENTS= CHANNELS= SEED=
+chaos: guests ## kill the program again and again under load, about half an hour; KILLS= EVENTS= CHANNELS= LATENCY= SEED=
 	KILLS=$${KILLS:-200} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-200} cargo test --test integration gateway::chaos -- --nocapture
 
 check: setup ## formatting, lints, documentation, dependencies: what CI insists on

@@ -16,6 +16,8 @@
 //! | `{"type":"plan","steps":[{"text":T,"status":S}]}` | the plan; S is `pending`, `active` or `done` |
 //! | `{"type":"retry","kind":K,"message":M,"after_ms":N}` | it tries again by itself |
 //! | `{"type":"ask","ask":N,"title":T, …}` | asks for permission (`tool`, `about`, `input`, `always`), approval (`plan`), answers (`questions`) or a sign-in (`address`) |
+//! | `{"type":"artifact","name":F,"media":M,"base64":B}` | an image or another file of the answer |
+//! | `{"type":"task","id":I,"title":T,"status":S,"background":BOOL}` | a helper, or something in the background |
 //! | `{"type":"usage","input":N,"output":N}` | tokens of the turn |
 //! | `{"type":"done"}`, `{"type":"interrupted"}`, `{"type":"error","kind":K,"message":M}` | last line |
 //!

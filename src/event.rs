@@ -134,6 +134,16 @@ pub struct Attached {
     pub source: String,
 }
 
+/// What a prompt replies to or forwards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Quoted {
+    /// Who wrote it; none: forwarded, and Discord does not say who wrote it.
+    pub author: Option<String>,
+    /// Its words.
+    pub text: String,
+}
+
 /// Something to do a turn for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -161,6 +171,9 @@ pub struct Event {
     /// See [`NewEvent::attached`].
     #[serde(default)]
     pub attached: Vec<Attached>,
+    /// See [`NewEvent::quoted`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quoted: Option<Quoted>,
     /// See [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
@@ -195,12 +208,16 @@ pub struct NewEvent {
     pub prompt: String,
     /// The channel that the lane's thread belongs to, whose settings hold where the thread has none.
     pub parent: Option<u64>,
-    /// Files that came with the prompt.
+    /// Files that came with the prompt, or with what it replies to or forwards.
     pub attached: Vec<Attached>,
+    /// What the prompt replies to or forwards.
+    pub quoted: Option<Quoted>,
     /// What is the same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second one is not taken.
     pub key: Option<String>,
     /// A thread is opened first, and it is answered there. Until then it waits in no lane.
     pub opens_thread: bool,
+    /// It was written while nobody could take it: how fast its author may ask is no matter.
+    pub missed: bool,
 }
 
 impl NewEvent {
@@ -208,14 +225,27 @@ impl NewEvent {
     #[must_use]
     pub fn new(kind: EventKind, lane: Lane, origin: Origin, prompt: impl Into<String>) -> Self {
         let prompt = prompt.into();
-        Self { kind, lane, origin, author: None, asker: None, prompt, parent: None, attached: Vec::new(), key: None, opens_thread: false }
+        Self {
+            kind,
+            lane,
+            origin,
+            author: None,
+            asker: None,
+            prompt,
+            parent: None,
+            attached: Vec::new(),
+            quoted: None,
+            key: None,
+            opens_thread: false,
+            missed: false,
+        }
     }
 
     /// Returns it as it was accepted.
     #[must_use]
     pub fn accepted(self, sequence: Sequence, accepted_ms: i64) -> Event {
-        let Self { kind, lane, origin, author, asker, prompt, parent, attached, key, opens_thread } = self;
-        Event { sequence, accepted_ms, kind, lane, origin, author, asker, prompt, parent, attached, key, opens_thread }
+        let Self { kind, lane, origin, author, asker, prompt, parent, attached, quoted, key, opens_thread, missed: _ } = self;
+        Event { sequence, accepted_ms, kind, lane, origin, author, asker, prompt, parent, attached, quoted, key, opens_thread }
     }
 }
 

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::agent::{EventKind, PlanEntry, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised, Usage};
+use crate::agent::{Artifact, EventKind, PlanEntry, Quota, Task, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised, Usage};
+
+/// Artifacts of one turn that are kept.
+const ARTIFACTS: usize = 10;
 
 /// A tool use and how it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +31,9 @@ pub struct Transcript {
     running: BTreeSet<usize>,
     plan: Vec<PlanEntry>,
     usage: Option<Usage>,
+    artifacts: Vec<Artifact>,
+    tasks: Vec<Task>,
+    quota: Vec<Quota>,
     notices: Vec<String>,
     retry: Option<String>,
     unrecognised: BTreeMap<String, u32>,
@@ -39,6 +45,8 @@ impl Transcript {
     /// Takes one event in.
     pub fn apply(&mut self, event: &EventKind) {
         match event {
+            // A sub-agent's words are no part of the answer.
+            EventKind::Text(text) | EventKind::Thinking(text) if text.parent.is_some() => self.retry = None,
             EventKind::Text(text) => {
                 self.retry = None;
                 fold_text(&mut self.text, text);
@@ -63,14 +71,20 @@ impl Transcript {
                 self.end_tool(end);
             }
             EventKind::Plan(plan) => self.plan.clone_from(plan),
-            EventKind::Usage(usage) => self.usage = Some(*usage),
+            EventKind::Usage(usage) => self.usage = Some(usage.clone()),
             EventKind::Retry(failure) => self.retry = Some(failure.message.clone()),
             EventKind::Notice(notice) => self.notices.push(notice.clone()),
             EventKind::Unrecognised(Unrecognised { what, .. }) => {
                 self.unknown_last = true;
                 *self.unrecognised.entry(what.clone()).or_default() += 1;
             }
-            EventKind::ToolOutput(_) | EventKind::Mode(_) | EventKind::Title(_) | EventKind::Raw(_) => {}
+            EventKind::Artifact(artifact) if self.artifacts.len() < ARTIFACTS => self.artifacts.push(artifact.clone()),
+            EventKind::Task(task) => match self.tasks.iter_mut().find(|known| known.id == task.id) {
+                Some(known) => known.clone_from(task),
+                None => self.tasks.push(task.clone()),
+            },
+            EventKind::Quota(quota) => self.quota.clone_from(quota),
+            EventKind::ToolOutput(_) | EventKind::Artifact(_) | EventKind::Mode(_) | EventKind::Title(_) | EventKind::Raw(_) => {}
         }
     }
 
@@ -86,6 +100,12 @@ impl Transcript {
     #[must_use]
     pub fn text(&self) -> String {
         joined(&self.text)
+    }
+
+    /// Whether text came, and nothing of it can be seen.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.text.values().any(|part| !part.is_empty()) && self.text.values().all(|part| part.trim().is_empty())
     }
 
     /// The thinking so far.
@@ -120,7 +140,25 @@ impl Transcript {
     /// The last usage told.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
-        self.usage
+        self.usage.clone()
+    }
+
+    /// Images and resources of the answer, in order.
+    #[must_use]
+    pub fn artifacts(&self) -> &[Artifact] {
+        &self.artifacts
+    }
+
+    /// Sub-agents and what goes on in the background, in the order they began.
+    #[must_use]
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// The allowances, as told last.
+    #[must_use]
+    pub fn quota(&self) -> &[Quota] {
+        &self.quota
     }
 
     /// Notices for people, in order.
@@ -176,7 +214,7 @@ mod tests {
     use super::*;
 
     fn text(part: u32, text: &str, replace: bool) -> EventKind {
-        EventKind::Text(Text { part, text: text.to_owned(), replace })
+        EventKind::Text(Text { part, text: text.to_owned(), replace, parent: None })
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`kit`] [`turn`] |
 //! | files | [`workspace`] |
-//! | pure | [`queue`] [`schedule`] [`prompt`] [`lines`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
+//! | pure | [`queue`] [`schedule`] [`prompt`] [`lines`] [`framing`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
 //! | words | [`event`] [`agent`] [`config`] [`figures`] [`vigil`] |
 
 pub mod agent;
@@ -19,6 +19,7 @@ pub mod vigil;
 
 pub mod access;
 pub mod fold;
+pub mod framing;
 pub mod lines;
 pub mod plain;
 pub mod prompt;

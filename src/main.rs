@@ -1,7 +1,9 @@
 //! The program: reads the command line, runs it, exits with its code.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use aetheel::config::LogFormat;
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -9,8 +11,13 @@ fn main() -> ExitCode {
         Ok(cli) => ExitCode::from(aetheel::app::run(cli)),
         Err(error) => {
             let wrong = error.use_stderr();
-            // Nothing is left to say when the terminal is gone.
-            let _ = error.print();
+            if wrong && std::env::var("LOG_FORMAT").is_ok_and(|form| form.trim() == "json") {
+                let line = aetheel::telemetry::fault_line(LogFormat::Json, error.render().to_string().trim_end());
+                let _ = std::io::stderr().write_all(line.as_bytes());
+            } else {
+                // Nothing is left to say when the terminal is gone.
+                let _ = error.print();
+            }
             ExitCode::from(if wrong { aetheel::cli::exit::USAGE } else { aetheel::cli::exit::OK })
         }
     }

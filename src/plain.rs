@@ -112,6 +112,36 @@ fn is_plain(c: char) -> bool {
     }
 }
 
+/// Returns the text as a line of a log: what [`clean_text`] removes, and line breaks, are written out, in the way of JSON.
+/// `coloured` leaves sequences that only colour, as the log itself writes them to a terminal.
+#[must_use]
+pub fn escaped(text: &str, coloured: bool) -> Cow<'_, str> {
+    let passes = |c: char| is_plain(c) && c != '\n';
+    let Some(first) = text.find(|c| !passes(c)) else { return Cow::Borrowed(text) };
+    let (mut line, mut rest) = (text[..first].to_owned(), &text[first..]);
+    while let Some(c) = rest.chars().next() {
+        let colour = if coloured && c == '\u{1b}' { colour(rest) } else { 0 };
+        let (taken, after) = rest.split_at(colour.max(c.len_utf8()));
+        rest = after;
+        match c {
+            c if passes(c) || colour > 0 => line.push_str(taken),
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            _ => line.push_str(&format!("\\u{:04x}", u32::from(c))),
+        }
+    }
+    Cow::Owned(line)
+}
+
+/// The length of a sequence at the beginning of a text that sets one colour or weight and hides nothing; 0: there is none.
+fn colour(text: &str) -> usize {
+    let code = text.strip_prefix("\u{1b}[").and_then(|rest| rest.split_once('m')).map_or("", |(code, _)| code);
+    match code.parse::<u8>() {
+        Ok(0..=4 | 22..=24 | 30..=37 | 39 | 90..=97) => code.len() + 3,
+        _ => 0,
+    }
+}
+
 /// Returns an error and its causes as one text, `: ` between them.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
@@ -130,6 +160,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_would_be_removed_is_written_out_in_a_log_and_only_its_own_colours_pass() {
+        let said = "a\u{1b}[31mred\u{1b}[8mgone\u{1b}]0;t\u{7} \u{202e}x\u{9b}2J\r\nb\t";
+        let rest = "\\u001b]0;t\\u0007 \\u202ex\\u009b2J\\r\\nb\t";
+        assert_eq!(escaped(said, false), format!("a\\u001b[31mred\\u001b[8mgone{rest}"));
+        assert_eq!(escaped(said, true), format!("a\u{1b}[31mred\\u001b[8mgone{rest}"));
+        assert!(matches!(escaped("plain", false), Cow::Borrowed(_)));
+    }
 
     #[test]
     fn sequences_are_removed_and_the_text_between_them_stays() {

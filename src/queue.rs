@@ -267,9 +267,12 @@ impl Queue {
         Some(event)
     }
 
-    /// Takes everything out that waits in a lane, oldest first. What runs there goes on.
+    /// Takes everything out that waits in a lane, oldest first, and what is held that would; not what opens a thread of its
+    /// own. What runs there goes on.
     pub fn cancel_waiting(&mut self, lane: &Lane) -> Vec<Event> {
-        let waiting: Vec<Sequence> = self.lanes.get(lane).into_iter().flat_map(|state| state.waiting.iter().copied()).collect();
+        let mut waiting: Vec<Sequence> = self.lanes.get(lane).into_iter().flat_map(|state| state.waiting.iter().copied()).collect();
+        waiting.extend(self.held.values().filter(|event| event.lane == *lane && !event.opens_thread).map(|event| event.sequence));
+        waiting.sort_unstable();
         waiting.into_iter().filter_map(|sequence| self.cancel(sequence)).collect()
     }
 

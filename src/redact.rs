@@ -29,6 +29,15 @@ impl Redactor {
         Self { secrets, values: values.into_iter().map(SecretString::from).collect() }
     }
 
+    /// Returns one that hides these words too, from four letters on.
+    #[must_use]
+    pub fn and<'a>(&self, words: impl IntoIterator<Item = &'a String>) -> Self {
+        let more = words.into_iter().map(|word| word.trim().to_owned()).filter(|word| word.len() >= 4);
+        let values: Vec<String> = self.values.iter().map(|value| value.expose_secret().to_owned()).chain(more).collect();
+        let secrets = AhoCorasick::builder().match_kind(aho_corasick::MatchKind::LeftmostLongest).build(&values).ok();
+        Self { secrets: secrets.filter(|_| !values.is_empty()), values: values.into_iter().map(SecretString::from).collect() }
+    }
+
     /// Returns how many bytes at the end of a text may be the beginning of a secret whose rest has not come yet.
     #[must_use]
     pub fn unfinished(&self, text: &str) -> usize {

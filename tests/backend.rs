@@ -4,6 +4,7 @@ mod admission;
 mod contract;
 mod frozen;
 mod hostile;
+mod older;
 mod rollback;
 mod trust;
 mod versions;

@@ -7,6 +7,8 @@ mod connection;
 mod conversations;
 mod desk;
 mod files;
+mod headings;
+mod holding;
 mod notices;
 mod panel;
 mod prompts;

@@ -16,6 +16,7 @@ mod links;
 mod live;
 mod load;
 mod process;
+mod reasons;
 mod reload;
 mod requirements;
 mod schedules;

@@ -84,7 +84,7 @@ impl Scene {
 /// A guest that tells its version when the turn starts and again when the agent has ended.
 fn telling_twice(version: u32) -> Vec<u8> {
     let told = || {
-        let text = Text { part: 0, text: format!("{version};"), replace: false };
+        let text = Text { part: 0, text: format!("{version};"), replace: false, parent: None };
         Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
     };
     let spawn = Spawn {

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use aetheel::agent::descriptor::Framing;
 use aetheel::agent::{Exit, Pipe, Signal};
 use aetheel::process::{Custody, Means};
 use aetheel::turn::{Launch, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent, Reach};
@@ -45,6 +46,7 @@ fn sh(script: &str) -> Launch {
         cwd: PathBuf::from("/"),
         stdin: Vec::new(),
         keep_open: false,
+        framing: Framing::Lines,
         line_limit: 1 << 20,
         output_limit: 1 << 30,
         reach: Reach::default(),

@@ -171,7 +171,7 @@ async fn what_cannot_serve_leaves_the_old_generation_serving_and_says_why() {
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::Compile(_)));
     fs::write(scene.file(), "").unwrap();
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::NotWasm(_)));
-    fs::write(scene.file(), Wat { contract: "0.2.0".to_owned(), ..Wat::new("mini", "2") }.build()).unwrap();
+    fs::write(scene.file(), Wat { contract: "0.3.0".to_owned(), ..Wat::new("mini", "2") }.build()).unwrap();
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::ContractVersion(_)));
     let crashing = Wat { handle: "(if (local.get $n) (then unreachable))".to_owned(), ..Wat::new("mini", "2") };
     fs::write(scene.file(), crashing.build()).unwrap();

@@ -16,13 +16,21 @@ use tokio::sync::mpsc;
 
 use crate::script::{Player, Said, Script, Way};
 
+/// Before and after the first text of a turn, so that it comes alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pauses {
+    pub before: Duration,
+    pub after: Duration,
+}
+
 /// Launches agents within this process.
 pub struct Agents {
     pub script: Arc<Script>,
-    /// Before and after the first text of a turn, so that it comes alone.
-    pub pause: Duration,
+    pub pauses: Pauses,
     /// When the first text of the latest turn was handed over.
     pub spoke: Arc<Mutex<Option<Instant>>>,
+    /// When anything was, last.
+    pub ended: Arc<Mutex<Option<Instant>>>,
 }
 
 #[async_trait]
@@ -34,8 +42,9 @@ impl Launcher for Agents {
             player: Mutex::new(Player::new(Arc::clone(&self.script))),
             events,
             stream: Mutex::default(),
-            pause: self.pause,
+            pauses: self.pauses,
             spoke: Arc::clone(&self.spoke),
+            ended: Arc::clone(&self.ended),
         });
         let listens = self.script.listens();
         tokio::spawn(agent.live(launch, told, listens));
@@ -48,8 +57,9 @@ struct Agent {
     events: mpsc::Sender<ProcessEvent>,
     /// The stream of server-sent events, once it is open.
     stream: Mutex<Option<mpsc::UnboundedSender<Bytes>>>,
-    pause: Duration,
+    pauses: Pauses,
     spoke: Arc<Mutex<Option<Instant>>>,
+    ended: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Agent {
@@ -77,10 +87,11 @@ impl Agent {
     }
 
     async fn say(&self, says: Vec<Said>) {
-        let pieces = says.chunk_by(|said, next| self.pause.is_zero() || !(said.first_text || next.first_text));
+        let Pauses { before, after } = self.pauses;
+        let pieces = says.chunk_by(|said, next| (after.is_zero() || !said.first_text) && (before.is_zero() || !next.first_text));
         for (number, piece) in pieces.enumerate() {
             if number > 0 {
-                tokio::time::sleep(self.pause).await;
+                tokio::time::sleep(if piece[0].first_text { before } else { after }).await;
             }
             let mut lines = Vec::new();
             let mut events = String::new();
@@ -94,6 +105,7 @@ impl Agent {
             if piece[0].first_text {
                 *self.spoke.lock().unwrap() = Some(Instant::now());
             }
+            *self.ended.lock().unwrap() = Some(Instant::now());
             if !lines.is_empty() {
                 let _ = self.events.send(ProcessEvent::Lines(lines)).await;
             }

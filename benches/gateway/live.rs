@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use aetheel::agent::descriptor::Sharing;
+use aetheel::turn::Backend as _;
 
 use crate::backends::{BACKENDS, named};
 use crate::talk::{Room, Talk};

@@ -1,5 +1,5 @@
 //! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of it with `-- parse`,
-//! `-- live`, `-- links`, `-- swap`, `-- start`, `-- turns`, `-- messages`, `-- webhooks` or `-- output`; one backend's
+//! `-- live`, `-- answers`, `-- links`, `-- swap`, `-- start`, `-- turns`, `-- messages`, `-- webhooks` or `-- output`; one backend's
 //! parser with `-- parse claude`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make bench` builds all of it.
@@ -10,7 +10,9 @@
 #![allow(clippy::unwrap_used)] // a panic says what is wrong
 
 mod agent;
+mod answers;
 mod backends;
+mod bot;
 #[path = "../../tests/support/caller.rs"]
 mod caller;
 mod cpu;
@@ -52,6 +54,9 @@ fn main() {
     }
     if wants("live") {
         runtime.block_on(live::measure());
+    }
+    if wants("answers") {
+        runtime.block_on(answers::measure());
     }
     if wants("links") {
         runtime.block_on(links::measure());

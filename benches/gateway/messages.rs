@@ -25,9 +25,12 @@ pub async fn measure() {
     for route in ["POST messages", "PATCH message", "POST typing", "guilds", "channels"] {
         local.faults().limit(route, UNLIMITED, Duration::from_secs(1));
     }
+    local.faults().most_per_second(usize::MAX);
     let environment = [
         ("DISCORD_API_BASE", local.url()),
         ("DISCORD_BOT_TOKEN", TOKEN),
+        ("DISCORD_REQUESTS_PER_SECOND", "0"),
+        ("FOOTER", "none"),
         ("USER_PROMPTS_PER_MINUTE", "0"),
         ("BUSY_POLICY", "queue"),
         ("MAX_QUEUE_DEPTH", "100000"),

@@ -9,8 +9,15 @@ use tempfile::TempDir;
 
 use crate::component;
 
-/// Folders for configuration, workspace, backends, cache and recordings.
-pub struct Home(TempDir);
+/// Memory that is mounted as a folder, where there is any.
+const MEMORY: &str = "/dev/shm";
+
+/// Folders for configuration, workspace, backends, cache and recordings; and what agents need for the moment, in memory as
+/// `/tmp` is on a system of today.
+pub struct Home {
+    folder: TempDir,
+    temporary: TempDir,
+}
 
 impl Home {
     /// Makes one with the demo and the Claude backend in it.
@@ -20,11 +27,12 @@ impl Home {
         for name in ["claude", "demo"] {
             std::fs::copy(component(name), folder.path().join("backends").join(name).with_extension("wasm")).unwrap();
         }
-        Self(folder)
+        let temporary = if Path::new(MEMORY).is_dir() { tempfile::tempdir_in(MEMORY) } else { tempfile::tempdir() };
+        Self { folder, temporary: temporary.unwrap() }
     }
 
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
     }
 
     /// Starts the program with little more environment than this; it runs until its stdin ends or it is killed.
@@ -34,6 +42,7 @@ impl Home {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path())
+            .env("TMPDIR", self.temporary.path())
             .envs(environment.iter().copied())
             .envs([("LOG_FORMAT", "json"), ("LOG_LEVEL", "info"), ("AGENT_BACKEND", "demo"), ("DEMO_AGENT_DELAY_MS", "0")])
             .env("CACHE_DIR", self.path().join("cache"))

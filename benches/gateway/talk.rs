@@ -4,24 +4,25 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Ask, AskKey, EventKind, StartTurn};
+use aetheel::agent::{Ask, AskKey, EventKind, Settings, StartTurn};
+use aetheel::backend::ComponentBackend;
 use aetheel::event::Lane;
 use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{self, Recorder};
-use aetheel::turn::{Answerer, Audience, Backend, Ending, Host, Launcher, Links, Settled, TurnRequest, run};
+use aetheel::turn::{Answerer, Audience, Ending, Host, Launcher, Links, Settled, TurnRequest, run};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 
-use crate::agent::Agents;
+use crate::agent::{Agents, Pauses};
 use crate::backends::{Measured, load_cached};
 use crate::host::host;
 use crate::script::Script;
 
 /// A backend and a turn of its agent.
 pub struct Talk {
-    pub backend: Arc<dyn Backend>,
+    pub backend: Arc<ComponentBackend>,
     pub script: Arc<Script>,
     start: StartTurn,
 }
@@ -30,6 +31,7 @@ pub struct Talk {
 pub struct Room {
     links: Links,
     spoke: Arc<Mutex<Option<Instant>>>,
+    ended: Arc<Mutex<Option<Instant>>>,
     _folder: TempDir,
 }
 
@@ -37,6 +39,11 @@ pub struct Room {
 pub struct Turn {
     /// All of it.
     pub took: Duration,
+    /// Until people would see the first text, and the last.
+    pub to_first_text: Duration,
+    pub to_last_text: Duration,
+    /// From the agent's last word to the end of the turn, where the agent is in this process.
+    pub end: Option<Duration>,
     /// From the agent's first text to the audience, where the agent is in this process.
     pub first_text: Option<Duration>,
     /// The agent's id of the session.
@@ -56,8 +63,19 @@ impl Talk {
     /// Agents in this process, which pause before and after their first text.
     pub fn within(&self, pause: Duration) -> Room {
         let spoke: Arc<Mutex<Option<Instant>>> = Arc::default();
-        let agents = Agents { script: Arc::clone(&self.script), pause, spoke: Arc::clone(&spoke) };
-        Room { spoke, ..Room::new(tempfile::tempdir().unwrap(), Arc::new(agents), Vec::new()) }
+        let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
+        let agents = self.agents(Pauses { before: pause, after: pause }, Arc::clone(&spoke), Arc::clone(&ended));
+        Room { spoke, ended, ..Room::new(tempfile::tempdir().unwrap(), Arc::new(agents), Vec::new()) }
+    }
+
+    /// Agents in this process, which say when they spoke first and last.
+    pub fn agents(&self, pauses: Pauses, spoke: Arc<Mutex<Option<Instant>>>, ended: Arc<Mutex<Option<Instant>>>) -> Agents {
+        Agents { script: Arc::clone(&self.script), pauses, spoke, ended }
+    }
+
+    /// What the turn was recorded with.
+    pub fn settings(&self) -> &Settings {
+        &self.start.settings
     }
 
     /// Agents that are processes.
@@ -86,7 +104,7 @@ impl Talk {
             id: format!("bench{lane}"),
             event: 1,
             lane: Lane::Channel(lane),
-            backend: Arc::clone(&self.backend),
+            backend: Arc::clone(&self.backend) as _,
             start: StartTurn { cwd: room.links.host().cwd.to_str().unwrap().to_owned(), ..start },
             blobs: vec![],
             stop,
@@ -95,11 +113,20 @@ impl Talk {
         let mut watcher = Watcher::default();
         let begun = Instant::now();
         let result = run(request, &room.links, &mut watcher).await;
-        let took = begun.elapsed();
+        let over = Instant::now();
         assert_eq!(result.ending, Ending::Completed, "{:?}", result.transcript);
-        let shown = watcher.shown.expect("the agent says something");
+        let (shown, last) = watcher.shown.zip(watcher.last).expect("the agent says something");
         let spoke = room.spoke.lock().unwrap().take();
-        Turn { took, first_text: spoke.map(|spoke| shown - spoke), native: result.session.map(|session| session.native_id) }
+        let ended = room.ended.lock().unwrap().take();
+        Turn {
+            took: over - begun,
+            to_first_text: shown - begun,
+            to_last_text: last - begun,
+            // What it says after the end is of no account.
+            end: ended.map(|ended| over.saturating_duration_since(ended)),
+            first_text: spoke.map(|spoke| shown - spoke),
+            native: result.session.map(|session| session.native_id),
+        }
     }
 }
 
@@ -108,7 +135,7 @@ impl Room {
         let host = Host { wrapper, links_warm: 1000, ..host(folder.path()) };
         let recorder = Recorder::new(folder.path().join("recordings"), recording::Room::ENDLESS, Redactor::default());
         let links = Links::new(Arc::new(host), launcher, recorder, mpsc::unbounded_channel().0, Arc::new(|_| {}));
-        Self { links, spoke: Arc::default(), _folder: folder }
+        Self { links, spoke: Arc::default(), ended: Arc::default(), _folder: folder }
     }
 
     /// Open links.
@@ -126,12 +153,15 @@ impl Room {
 #[derive(Default)]
 struct Watcher {
     shown: Option<Instant>,
+    last: Option<Instant>,
 }
 
 impl Audience for Watcher {
     fn event(&mut self, event: &EventKind, _: &Transcript) {
         if matches!(event, EventKind::Text(_)) {
-            self.shown.get_or_insert_with(Instant::now);
+            let now = Instant::now();
+            self.shown.get_or_insert(now);
+            self.last = Some(now);
         }
     }
 

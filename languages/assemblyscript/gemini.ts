@@ -65,7 +65,7 @@ export class Emit {
   }
 
   text(part: u32, text: string, replace: bool): void {
-    this.event(new c.EventKindText(new c.Text(part, text, replace)));
+    this.event(new c.EventKindText(new c.Text(part, text, replace, null)));
   }
 
   unrecognised(what: string, path: string | null, output: string): void {
@@ -347,7 +347,7 @@ function usageOf(stats: Json | null): c.Usage | null {
   const output = max<i64>(stats.count("output_tokens"), 0);
   const cached = max<i64>(stats.count("cached"), 0);
   if (input < 0 || input + output + cached == 0) return null;
-  return new c.Usage(<u32>input, <u32>output, <u32>cached, 0, null, null, null);
+  return new c.Usage(<u32>input, <u32>output, <u32>cached, 0, 0, null, [], null, null);
 }
 
 function todo(told: Json): c.PlanEntry {

@@ -80,7 +80,7 @@ EventKind &Actions::event(int tag) {
 }
 
 void Actions::text(std::uint32_t part, std::string_view text, bool replace) {
-    event(AETHEEL_BACKEND_TYPES_EVENT_KIND_TEXT).val.text = {part, copied(text), replace};
+    event(AETHEEL_BACKEND_TYPES_EVENT_KIND_TEXT).val.text = {part, copied(text), replace, {}};
 }
 
 void Actions::notice(std::string_view text) { event(AETHEEL_BACKEND_TYPES_EVENT_KIND_NOTICE).val.notice = copied(text); }

@@ -3,7 +3,7 @@ package export_aetheel_backend_backend
 import (
 	"strings"
 
-	w "go.bytecodealliance.org/pkg/wit/types"
+	w "wit_component/wit/types"
 )
 
 const (

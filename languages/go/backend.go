@@ -13,7 +13,7 @@ import (
 
 	t "wit_component/aetheel_backend_types"
 
-	w "go.bytecodealliance.org/pkg/wit/types"
+	w "wit_component/wit/types"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	t "wit_component/aetheel_backend_types"
 
-	w "go.bytecodealliance.org/pkg/wit/types"
+	w "wit_component/wit/types"
 )
 
 // sampleBytes is how much of unrecognised output is told, as the contract has it.
@@ -31,7 +31,7 @@ func (e *emitter) event(kind t.EventKind) {
 }
 
 func (e *emitter) text(part uint32, text string, replace bool) {
-	e.event(t.MakeEventKindText(t.Text{Part: part, Text: text, Replace: replace}))
+	e.event(t.MakeEventKindText(t.Text{Part: part, Text: text, Replace: replace, Parent: w.None[string]()}))
 }
 
 func (e *emitter) notice(text string) { e.event(t.MakeEventKindNotice(text)) }

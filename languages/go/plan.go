@@ -6,7 +6,7 @@ import (
 
 	t "wit_component/aetheel_backend_types"
 
-	w "go.bytecodealliance.org/pkg/wit/types"
+	w "wit_component/wit/types"
 )
 
 // environment is what Gemini CLI is started with. Without the first it refuses to work in a folder nobody trusted in its own

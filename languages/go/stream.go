@@ -7,7 +7,7 @@ import (
 
 	t "wit_component/aetheel_backend_types"
 
-	w "go.bytecodealliance.org/pkg/wit/types"
+	w "wit_component/wit/types"
 )
 
 // session is a new one that has no history yet: one whose first turn fails at the model is not kept.

@@ -117,7 +117,7 @@ class Emit:
         self.out.append(t.Action_Event(t.Event(self.turn.session, self.turn.turn, kind)))
 
     def text(self, part: int, text: str, replace: bool = False) -> None:
-        self.event(t.EventKind_Text(t.Text(part, text, replace)))
+        self.event(t.EventKind_Text(t.Text(part, text, replace, None)))
 
     def unrecognised(self, what: str, path: str | None, output: str) -> None:
         self.event(t.EventKind_Unrecognised(t.Unrecognised(what, path, head(output, SAMPLE))))
@@ -429,7 +429,7 @@ def usage_of(stats: Any) -> t.Usage | None:
     used = [count(stats, field) for field in ("input", "output_tokens", "cached")]
     if used[0] is None or not any(used):
         return None
-    return t.Usage(used[0], used[1] or 0, used[2] or 0, 0, None, None, None)
+    return t.Usage(used[0], used[1] or 0, used[2] or 0, 0, 0, None, [], None, None)
 
 
 def milliseconds(timestamp: str) -> float | None:

@@ -118,7 +118,7 @@ export class Emit {
   }
 
   text(part: number, text: string, replace = false): void {
-    this.event({ tag: "text", val: { part, text, replace } });
+    this.event({ tag: "text", val: { part, text, replace, parent: null } });
   }
 
   unrecognised(what: string, path: string | null, output: string): void {
@@ -438,7 +438,7 @@ function usageOf(stats: Json | undefined): Usage | null {
   const output = count(stats, "output_tokens") ?? 0;
   const cached = count(stats, "cached") ?? 0;
   if (input === null || (input === 0 && output === 0 && cached === 0)) return null;
-  return { input, output, cached, reasoning: 0, costUsd: null, contextUsed: null, contextSize: null };
+  return { input, output, cached, cacheWrite: 0, reasoning: 0, costUsd: null, models: [], contextUsed: null, contextSize: null };
 }
 
 function todo(told: Json): PlanEntry {

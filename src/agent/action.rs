@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::report::{AgentEvent, Ask, Diagnostic, QueryAnswer, SessionReady, Steered, TurnDone};
+use super::ask::Ask;
+use super::report::{AgentEvent, Diagnostic, QueryAnswer, SessionReady, Steered, TurnDone};
 use super::{ProcKey, SessionKey, TurnKey, TurnRef};
 
 /// An argument or variable, assembled by the host.

@@ -65,6 +65,8 @@ pub enum Feature {
     Compact,
     Models,
     Sessions,
+    /// A variable among the credentials is not enough: the agent must have been signed in, which made one of their files.
+    OwnSignIn,
     /// A feature of a newer contract; ignored.
     #[serde(other)]
     Unknown,
@@ -130,6 +132,20 @@ pub struct Program {
     pub words: Vec<String>,
     #[serde(default)]
     pub flags: Vec<Flag>,
+    /// How messages are told apart on its stdin and stdout.
+    #[serde(default)]
+    pub framing: Framing,
+}
+
+/// How messages are told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Framing {
+    /// One a line.
+    #[default]
+    Lines,
+    /// A `Content-Length` header before each, as language servers have it.
+    ContentLength,
 }
 
 /// Which environment variables reach the agent beside the host's base list.

@@ -140,9 +140,12 @@ pub struct TurnRef {
 pub enum Decision {
     AllowOnce,
     AllowAlways,
+    AllowChanged(String),
+    Chosen(String),
     Deny(Option<String>),
     DenyAndStop,
     Answers(Vec<(String, Vec<String>)>),
+    Declined,
     Dismissed,
 }
 

@@ -6,6 +6,7 @@
 #![allow(missing_docs)] // each item is documented where it is defined: wit/types.wit
 
 mod action;
+mod ask;
 pub mod capability;
 pub mod descriptor;
 mod input;
@@ -15,10 +16,11 @@ mod state;
 mod tools;
 
 pub use action::*;
+pub use ask::*;
 pub use descriptor::Descriptor;
 pub use input::*;
 pub use report::*;
-pub use tools::{AllowedTools, allowed_for, permits, tool_names};
+pub use tools::{AllowedTools, allowed_for, only_looks, permits, tool_names};
 
 /// A conversation on a link.
 pub type SessionKey = u32;

@@ -49,12 +49,31 @@ pub struct Text {
     /// The text is the whole part rather than more of it.
     #[serde(default)]
     pub replace: bool,
+    /// The tool use whose sub-agent says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileChange {
+    #[default]
+    Edited,
+    Added,
+    Deleted,
+    Renamed,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FileDiff {
     pub path: String,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub change: FileChange,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_path: Option<String>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub binary: bool,
     pub old_text: Option<String>,
     pub new_text: Option<String>,
     pub unified: Option<String>,
@@ -116,17 +135,92 @@ pub struct PlanEntry {
     pub status: PlanStatus,
 }
 
+/// What one model used of a turn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ModelUsage {
+    pub model: String,
+    pub input: u32,
+    pub output: u32,
+    pub cached: u32,
+    pub cache_write: u32,
+    pub cost_usd: Option<f64>,
+}
+
 /// Tokens and money of one turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Usage {
     pub input: u32,
     pub output: u32,
     pub cached: u32,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub cache_write: u32,
     pub reasoning: u32,
     pub cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub models: Vec<ModelUsage>,
     pub context_used: Option<u32>,
     pub context_size: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArtifactBody {
+    Base64(String),
+    Text(String),
+    Link(String),
+}
+
+/// An image, a file or a named resource of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Artifact {
+    pub name: Option<String>,
+    pub media_type: String,
+    pub body: ArtifactBody,
+    pub tool: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskKind {
+    Agent,
+    Command,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskStatus {
+    Running,
+    Done,
+    Failed,
+    Stopped,
+}
+
+/// A sub-agent or something in the background.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Task {
+    pub id: String,
+    pub kind: TaskKind,
+    pub title: String,
+    pub status: TaskStatus,
+    pub tool: Option<String>,
+    pub background: bool,
+    pub summary: Option<String>,
+}
+
+/// How much of an allowance is used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Quota {
+    pub id: String,
+    pub label: String,
+    pub used_percent: Option<f64>,
+    pub resets: Option<String>,
+    pub exhausted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,6 +242,9 @@ pub enum EventKind {
     ToolEnd(ToolEnd),
     Plan(Vec<PlanEntry>),
     Usage(Usage),
+    Artifact(Artifact),
+    Task(Task),
+    Quota(Vec<Quota>),
     Retry(Failure),
     Notice(String),
     Mode(String),
@@ -163,36 +260,6 @@ pub struct AgentEvent {
     pub session: SessionKey,
     pub turn: TurnKey,
     pub kind: EventKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Question {
-    pub id: String,
-    pub text: String,
-    pub options: Vec<String>,
-    pub many: bool,
-    pub free_text: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AskKind {
-    Permission(ToolStart),
-    PlanApproval(String),
-    Questions(Vec<Question>),
-    SignIn(String),
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Ask {
-    pub ask: u32,
-    pub session: SessionKey,
-    pub turn: TurnKey,
-    pub title: String,
-    pub kind: AskKind,
-    pub always_label: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -281,4 +348,9 @@ pub enum Level {
 pub struct Diagnostic {
     pub level: Level,
     pub text: String,
+}
+
+/// Whether a field that the contract 0.1 lacked says nothing: then it is left out, and recordings stay as they were.
+pub(super) fn is_nothing<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

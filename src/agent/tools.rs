@@ -151,6 +151,15 @@ pub fn permits(allowed: &AllowedTools, descriptor: &Descriptor, tool: &ToolStart
     })
 }
 
+/// Whether a use of a tool only looks: reads, searches, or keeps to the conversation. What a sub-agent does it asks for by
+/// itself. What nothing is known of may do anything.
+#[must_use]
+pub fn only_looks(tool: &ToolStart) -> bool {
+    const LOOKING: [&str; 9] =
+        ["agent_spawn", "ask_user", "content_search", "file_read", "file_search", "skill", "todo", "web_fetch", "web_search"];
+    LOOKING.contains(&tool.kind.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Looking at an agent before anything starts: its program, version, credentials, and what it cannot do here.
 
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,8 +9,15 @@ use std::time::Duration;
 use crate::agent::descriptor::{Credential, Feature};
 use crate::agent::{AllowedTools, Descriptor, Mode};
 use crate::config::Config;
-use crate::process::{Custody, find_program};
+use crate::plain::{one_line, with_causes};
+use crate::process::{Custody, ProbeError, find_program};
 use crate::turn::Fence;
+
+/// How long a program may take to say its version; `QUERY_TIMEOUT_MS` where that is less. Slow ones take seconds on a busy machine.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// Bytes that are told of a program's last words.
+const WORDS: usize = 300;
 
 /// What was found out about the agent of a backend.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +38,16 @@ impl Findings {
         let reasons: Vec<&str> = self.faults.iter().map(|fault| fault.text.as_str()).collect();
         reasons.join("; ")
     }
+
+    /// What of this nothing can be started with, where it is about the default backend, and what is only to be told.
+    pub fn of_default(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
+        for Fault { text, passing, .. } in &self.faults {
+            match passing {
+                true => told.push(format!("backend `{name}`: {text}; prompts go to it all the same")),
+                false => missing.push(format!("backend `{name}`: {text}")),
+            }
+        }
+    }
 }
 
 /// A reason why an agent cannot work here.
@@ -39,6 +57,8 @@ pub struct Fault {
     pub brief: &'static str,
     /// For the operator: what is wrong and what to do.
     pub text: String,
+    /// It may be over by the time that the agent is wanted: no reason not to start.
+    pub passing: bool,
 }
 
 /// Looks at agents on this machine.
@@ -72,7 +92,7 @@ impl Examiner {
             Some(Err(error)) => {
                 let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
                 let text = format!("{error}; install it or add its folder to PATH{or}");
-                findings.faults.push(Fault { brief: "its program is not installed", text });
+                findings.faults.push(Fault { brief: "its program is not installed", text, passing: false });
             }
             None => {}
         }
@@ -88,7 +108,7 @@ impl Examiner {
         findings
     }
 
-    /// Looks at an agent and asks it for its version; takes as long as the agent, at most 10 s.
+    /// Looks at an agent and asks it for its version; takes as long as the agent, at most [`ANSWER`]. One that does not answer cannot work.
     pub async fn examine(&self, descriptor: &Descriptor, place: &Place) -> Findings {
         let mut findings = self.look(descriptor, place);
         let arguments = descriptor.programs.first().map(|program| program.version_arguments.as_slice()).unwrap_or_default();
@@ -98,14 +118,45 @@ impl Examiner {
             let environment = environment.map(|(name, value)| (name.clone(), value.clone())).collect();
             let variable = |name: &str| self.variables.get(name).cloned();
             let reach = self.fence.as_ref().map(|fence| fence.reach(descriptor, variable)).unwrap_or_default();
-            match self.custody.probe(path, &arguments, environment, reach, Duration::from_secs(10)).await {
-                Ok(said) => findings.version = version_in(&said),
-                Err(error) => findings.warnings.push(format!("the version of {} is unknown: {error}", path.display())),
+            let limit = self.config.query_timeout.min(ANSWER);
+            match self.custody.probe(path, &arguments, environment, reach, limit).await {
+                Ok(said) => {
+                    let version = version_in(&said);
+                    return Self::answered(descriptor, findings, version);
+                }
+                Err(error) => findings.faults.push(silent(path, &arguments, &error, place)),
             }
         }
+        findings
+    }
+
+    /// What was found out about an agent that answered when it was asked for its version.
+    pub fn answered(descriptor: &Descriptor, mut findings: Findings, version: Option<String>) -> Findings {
+        findings.version = version;
+        findings.warnings.extend(numberless(descriptor, findings.version.as_deref()));
         findings.warnings.extend(untested(descriptor, findings.version.as_deref()));
         findings
     }
+}
+
+/// The fault of a program that is there and does not say which version it is.
+fn silent(path: &Path, arguments: &[&str], error: &ProbeError, place: &Place) -> Fault {
+    let what = match error {
+        ProbeError::Launch(error) => format!("cannot be started: {}", error.source().map_or_else(|| error.to_string(), with_causes)),
+        ProbeError::Timeout { limit, .. } => format!("did not answer within {} s", limit.as_secs_f32()),
+        ProbeError::Failed { code, stderr, .. } => {
+            let how = code.map_or("was ended by a signal".to_owned(), |code| format!("ended with code {code}"));
+            // The end of what it said is nearest to the reason.
+            let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(one_line);
+            let last = last.map(|last| format!(": {}", &last[..last.floor_char_boundary(WORDS)]));
+            how + &last.unwrap_or_default()
+        }
+    };
+    let asked = std::iter::once(path.display().to_string()).chain(arguments.iter().map(|word| (*word).to_owned()));
+    let asked = asked.collect::<Vec<_>>().join(" ");
+    let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
+    let passing = matches!(error, ProbeError::Timeout { .. });
+    Fault { brief: "its program does not run", text: format!("`{asked}` {what}; run it by hand, and install the agent anew{or}"), passing }
 }
 
 /// Finds a backend's program: at the operator's path, ourselves, or in `PATH`.
@@ -119,12 +170,17 @@ fn locate(name: &str, operators: Option<&Path>, variables: &HashMap<String, Stri
     find_program(&wanted, OsStr::new(path)).map_err(|error| error.to_string())
 }
 
-fn missing_credentials(descriptor: &Descriptor, variables: &HashMap<String, String>) -> Option<Fault> {
-    let home = variables.get("HOME").map(PathBuf::from).unwrap_or_default();
-    let found = descriptor.credentials.iter().any(|credential| match credential {
+/// Whether an agent is signed in by this.
+pub fn is_there(credential: &Credential, variables: &HashMap<String, String>) -> bool {
+    let home = || variables.get("HOME").map(PathBuf::from).unwrap_or_default();
+    match credential {
         Credential::Variable(name) => variables.get(name).is_some_and(|value| !value.trim().is_empty()),
-        Credential::File(path) => path.strip_prefix("~/").map_or_else(|| PathBuf::from(path), |rest| home.join(rest)).is_file(),
-    });
+        Credential::File(path) => path.strip_prefix("~/").map_or_else(|| PathBuf::from(path), |rest| home().join(rest)).is_file(),
+    }
+}
+
+fn missing_credentials(descriptor: &Descriptor, variables: &HashMap<String, String>) -> Option<Fault> {
+    let found = descriptor.credentials.iter().any(|credential| is_there(credential, variables));
     if found || descriptor.credentials.is_empty() {
         return None;
     }
@@ -138,7 +194,7 @@ fn missing_credentials(descriptor: &Descriptor, variables: &HashMap<String, Stri
     });
     let ways = [("set ", one_of(variables)), ("sign in, which makes ", one_of(files))];
     let ways: Vec<String> = ways.into_iter().filter_map(|(how, what)| Some(format!("{how}{}", what?))).collect();
-    Some(Fault { brief: "it is not signed in", text: format!("no credentials found; {}", ways.join(", or ")) })
+    Some(Fault { brief: "it is not signed in", text: format!("no credentials found; {}", ways.join(", or ")), passing: false })
 }
 
 /// `a, b or c`; none of nothing.
@@ -157,6 +213,7 @@ fn root_fault(descriptor: &Descriptor, config: &Config, variables: &HashMap<Stri
             "it refuses this PERMISSION_MODE to the root user; run as another user, choose a lower mode, or set {}=1 in a container you trust",
             rule.unless_variable
         ),
+        passing: false,
     })
 }
 
@@ -169,7 +226,7 @@ fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<Str
         (
             "ALLOWED_TOOLS",
             config.allowed_tools != AllowedTools::All && !descriptor.has(Feature::AllowedTools),
-            "kept by the gateway instead: the agent runs at the level `default`, and what it asks leave for is refused unless it is on the list; what it only looks at it may do unasked",
+            "kept by the gateway instead: the agent runs at the level `ask`, and what it asks leave for is refused unless it is on the list; what it only looks at it may do unasked",
         ),
         (
             "BACKEND_MAX_TURNS",
@@ -192,6 +249,17 @@ fn unsupported(descriptor: &Descriptor, config: &Config, variables: &HashMap<Str
     warnings
 }
 
+/// That an agent which was asked told no version, so that nothing can be said of it.
+fn numberless(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
+    (version.is_none() && !descriptor.understands.is_empty()).then(|| {
+        format!(
+            "the agent of backend `{}` tells no version number: whether it is one the backend was made for ({}) is not known",
+            descriptor.name,
+            descriptor.understands.join(" or ")
+        )
+    })
+}
+
 /// Whether the installed version is one the backend was made for.
 fn untested(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
     let installed = version?;
@@ -209,7 +277,7 @@ fn version_in(said: &str) -> Option<String> {
     let said = said.split(|c: char| c.is_whitespace() || "(),/@".contains(c));
     said.map(|word| word.trim_start_matches('v'))
         .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
-        .map(|word| word.chars().take(64).collect())
+        .map(|word| word.chars().take_while(char::is_ascii_graphic).take(64).collect())
 }
 
 #[cfg(test)]
@@ -227,6 +295,7 @@ mod tests {
             assert_eq!(version_in(said).as_deref(), Some(version));
         }
         assert_eq!(version_in("no version here"), None);
+        assert_eq!(version_in("tool 1.2\u{1b}[2J\u{202e}.3").as_deref(), Some("1.2"));
     }
 
     #[test]
@@ -250,6 +319,10 @@ mod tests {
         assert_eq!(untested(&descriptor, Some("2.1.197")), None);
         assert!(untested(&descriptor, Some("3.0.1")).expect("a warning").contains("3.0.1"));
         assert_eq!(untested(&descriptor, None), None);
+        assert_eq!(numberless(&descriptor, Some("2.1.197")), None);
+        let told = numberless(&descriptor, version_in("a development build").as_deref()).expect("a warning");
+        assert!(told.contains("no version number") && told.contains(">=2.0.0"), "{told}");
+        assert_eq!(numberless(&self::descriptor(""), None), None, "it would say nothing of any version");
     }
 
     fn warnings(set: &[(&str, &str)], descriptor: &Descriptor, default: bool) -> Vec<String> {

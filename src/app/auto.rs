@@ -40,31 +40,12 @@ impl Detected {
     }
 }
 
-/// Looks at the agents on this machine without starting any.
-pub fn detect(roster: &Roster) -> Detected {
-    let names = roster.names();
-    let (profiles, components): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| roster.is_profile(name));
-    let mut detected = first_of(components, profiles, |name| {
-        let Some(backend) = roster.get(name) else { return Some("it is not loaded".to_owned()) };
-        if is_demo(&*backend) {
-            return Some("it answers only when named".to_owned());
-        }
-        roster.look(name).map(|findings| findings.reasons()).filter(|reasons| !reasons.is_empty())
-    });
-    let before = detected.skipped.len();
-    let installed = |name: &str| roster.look(name).is_some_and(|findings| findings.program.is_some());
-    detected.skipped.retain(|(name, _)| !roster.is_profile(name) || installed(name));
-    detected.uninstalled = before - detected.skipped.len();
-    detected
-}
-
-/// The first with no reason against it.
-fn first_of(components: Vec<String>, profiles: Vec<String>, against: impl Fn(&str) -> Option<String>) -> Detected {
-    let first = FIRST.map(str::to_owned);
-    let others = components.into_iter().chain(profiles).filter(|name| !FIRST.contains(&name.as_str()));
+/// Looks at the agents on this machine, and asks those that look well for their versions, one after the other until one answers.
+pub async fn detect(roster: &Roster) -> Detected {
+    let (profiles, components): (Vec<String>, Vec<String>) = roster.names().into_iter().partition(|name| roster.is_profile(name));
     let mut detected = Detected::default();
-    for name in first.into_iter().chain(others) {
-        match against(&name) {
+    for name in in_order(components, profiles) {
+        match against(roster, &name).await {
             None => {
                 detected.name = Some(name);
                 break;
@@ -72,36 +53,47 @@ fn first_of(components: Vec<String>, profiles: Vec<String>, against: impl Fn(&st
             Some(reason) => detected.skipped.push((name, reason)),
         }
     }
+    let before = detected.skipped.len();
+    let installed = |name: &str| roster.look(name).is_some_and(|findings| findings.program.is_some());
+    detected.skipped.retain(|(name, _)| !roster.is_profile(name) || installed(name));
+    detected.uninstalled = before - detected.skipped.len();
     detected
+}
+
+/// Why a backend cannot work here; none: its agent answered.
+async fn against(roster: &Roster, name: &str) -> Option<String> {
+    let Some(backend) = roster.get(name) else { return Some("it is not loaded".to_owned()) };
+    if is_demo(&*backend) {
+        return Some("it answers only when named".to_owned());
+    }
+    let looked = roster.look(name).map(|findings| findings.reasons()).unwrap_or_default();
+    if !looked.is_empty() {
+        return Some(looked);
+    }
+    roster.examine(name).await.map(|findings| findings.reasons()).filter(|reasons| !reasons.is_empty())
+}
+
+/// The order in which backends are tried.
+fn in_order(components: Vec<String>, profiles: Vec<String>) -> Vec<String> {
+    let others = components.into_iter().chain(profiles).filter(|name| !FIRST.contains(&name.as_str()));
+    FIRST.map(str::to_owned).into_iter().chain(others).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(able: &[&str]) -> Detected {
-        let components = ["claude", "codex", "droid", "opencode"].map(str::to_owned).to_vec();
-        first_of(components, vec!["amp".to_owned()], |name| (!able.contains(&name)).then(|| "no".to_owned()))
-    }
-
     #[test]
     fn droid_goes_before_opencode_and_opencode_before_all_others() {
-        for (able, name, skipped) in [
-            (&["claude", "droid", "opencode"][..], Some("droid"), 0),
-            (&["claude", "opencode"], Some("opencode"), 1),
-            (&["amp", "codex", "claude"], Some("claude"), 2),
-            (&["amp", "codex"], Some("codex"), 3),
-            (&["amp"], Some("amp"), 4),
-            (&[], None, 5),
-        ] {
-            let found = found(able);
-            assert_eq!((found.name.as_deref(), found.skipped.len()), (name, skipped), "{able:?}: {found:?}");
-        }
+        let components = ["claude", "codex", "droid", "opencode"].map(str::to_owned).to_vec();
+        assert_eq!(in_order(components, vec!["amp".to_owned()]), ["droid", "opencode", "claude", "codex", "amp"]);
     }
 
     #[test]
     fn every_skipped_one_is_named_with_its_reason() {
-        assert_eq!(found(&["codex"]).why(), "the first that can work here; not droid: no; not opencode: no; not claude: no");
-        assert_eq!(found(&["droid"]).why(), "the first of all");
+        let skipped = ["droid", "opencode", "claude"].map(|name| (name.to_owned(), "no".to_owned())).to_vec();
+        let found = Detected { name: Some("codex".to_owned()), skipped, uninstalled: 0 };
+        assert_eq!(found.why(), "the first that can work here; not droid: no; not opencode: no; not claude: no");
+        assert_eq!(Detected { name: Some("droid".to_owned()), ..Detected::default() }.why(), "the first of all");
     }
 }

@@ -6,27 +6,28 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::acceptance::Acceptance;
 use super::panel::Board;
 use crate::access::{self, Access, Request};
 use crate::agent::Decision;
 use crate::config::AllowLists;
-use crate::discord::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen};
-use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, Person, Pulse, Refusal};
-use crate::event::{Lane, NewEvent};
+use crate::discord::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen, Steering};
+use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, Person, Pulse, Refusal, Stopped};
+use crate::event::{Lane, NewEvent, Sequence};
 use crate::workspace::DiscordNotes;
 
 /// How often last-seen ids are written; at most this much is looked at again after a crash.
 const SAVE: Duration = Duration::from_secs(2);
 
 /// Puts the desk together. Last-seen ids are saved by [`keep_saving`], questions at once.
-pub async fn desk(dispatcher: Dispatcher, allowed: AllowLists, notes: DiscordNotes) -> Desk {
+pub async fn desk(dispatcher: Dispatcher, acceptance: Acceptance, allowed: AllowLists, notes: DiscordNotes) -> Desk {
     let known = notes.seen().await.into_iter().collect();
     let logins = notes.logins().await;
     let questions = notes.questions().await.into_iter();
     let left_over = questions.map(|(id, channel, message)| Posted { id, channel, message }).collect();
     Desk {
         panel: Arc::new(Board::new(dispatcher.clone())),
-        intake: Arc::new(Counter { dispatcher }),
+        intake: Arc::new(Counter { dispatcher, acceptance }),
         gate: Arc::new(Door { allowed }),
         questions: Arc::new(Book { left_over, notes: notes.clone() }),
         seen: Arc::new(Marks { known: Mutex::new(known), logins: Mutex::new(logins), notes }),
@@ -50,6 +51,7 @@ pub async fn save(notes: &DiscordNotes) {
 
 struct Counter {
     dispatcher: Dispatcher,
+    acceptance: Acceptance,
 }
 
 #[async_trait]
@@ -77,17 +79,25 @@ impl Intake for Counter {
         self.dispatcher.declined(declined);
     }
 
-    async fn stop(&self, lane: &Lane) -> bool {
+    async fn stop(&self, lane: &Lane) -> Stopped {
         self.dispatcher.stop_for_good(lane).await
     }
 
-    async fn steer(&self, event: NewEvent) -> Result<Option<String>, String> {
-        let steered = self.dispatcher.steer(event).await;
-        steered.map(|steered| steered.told().map(str::to_owned)).map_err(|refusal| refusal.to_string())
+    async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool {
+        self.dispatcher.stop_turn(lane, event).await
+    }
+
+    async fn steer(&self, event: NewEvent) -> Result<Steering, String> {
+        let underway = self.dispatcher.steer(event).await.map_err(|refusal| refusal.to_string())?;
+        Ok(Box::pin(async move { underway.outcome().await.told().map(str::to_owned) }))
     }
 
     fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
         self.dispatcher.answer(question, person, decision)
+    }
+
+    fn answer_in_words(&self, lane: &Lane, person: &Person, words: &str) -> Option<Result<(), AnswerRefusal>> {
+        self.dispatcher.answer_in_words(lane, person, words)
     }
 
     fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
@@ -102,6 +112,10 @@ impl Intake for Counter {
         self.dispatcher.knows(lane).await
     }
 
+    async fn reads_all(&self, lane: &Lane) -> bool {
+        self.dispatcher.reads_all(lane).await
+    }
+
     fn withdraw(&self, key: &str) -> bool {
         self.dispatcher.withdraw(key)
     }
@@ -111,6 +125,9 @@ impl Intake for Counter {
     }
 
     async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
+        if let Some(pressed) = self.acceptance.press(id, person).await {
+            return pressed;
+        }
         self.dispatcher.again(id, person, admitted).await
     }
 

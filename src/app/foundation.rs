@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::agents::Examiner;
 use super::auto;
 use super::fence;
-use super::listing::{Listing, Row};
+use super::listing::{LeftOut, Listing, Row};
 use super::roster::{PROFILED, Roster};
 use super::start::Refused;
 use crate::agent::descriptor::{OneShot, Sharing};
-use crate::backend::{Engine, Gate, LoadReport, Registry, RegistryOptions};
+use crate::backend::{AdmissionError, Engine, Gate, LoadReport, Registry, RegistryOptions};
 use crate::cli::exit;
 use crate::config::{AUTO, Config};
 use crate::plain::with_causes;
 use crate::process::{Custody, Means};
-use crate::turn::Backends as _;
+use crate::turn::{Backend as _, Backends as _};
 use crate::workspace::Components;
 
 /// See the module.
@@ -28,7 +28,7 @@ pub struct Foundation {
     /// What components must bring to serve.
     pub gate: Gate,
     /// Files that do not serve, each with its reason.
-    pub refused: Vec<String>,
+    pub refused: Vec<LeftOut>,
     /// The backend of lanes without a choice, or why there is none.
     pub default: Result<String, Refused>,
     /// How it was found, where nobody named one.
@@ -59,7 +59,7 @@ impl Foundation {
         let examiner =
             Examiner { config: config.clone(), variables: variables.clone(), custody: custody.clone(), fence: fence::of(config, &sandbox) };
         let roster = Roster::new(registry.clone(), examiner).await;
-        let detected = (config.agent_backend == AUTO).then(|| auto::detect(&roster));
+        let detected = if config.agent_backend == AUTO { Some(auto::detect(&roster).await) } else { None };
         let default = match &detected {
             Some(auto::Detected { name: Some(name), .. }) => Ok(name.clone()),
             Some(nothing) => Err(Refused { code: exit::UNAVAILABLE, faults: nothing.faults() }),
@@ -72,7 +72,7 @@ impl Foundation {
         if let Ok(name) = &default {
             roster.decide(name);
         }
-        let refused = reports.into_iter().filter_map(refusal).collect();
+        let refused = reports.into_iter().filter_map(|report| refusal(report, &registry)).collect();
         Ok(Self {
             custody,
             roster,
@@ -117,12 +117,17 @@ impl Foundation {
     }
 }
 
-/// Why a file of the backends folder does not serve.
-fn refusal(report: LoadReport) -> Option<String> {
-    match report {
-        LoadReport::Refused { path, reason } => Some(format!("{}: {}; {}", path.display(), with_causes(&*reason), reason.hint())),
-        _ => None,
-    }
+/// Why a file of the backends folder does not serve, and what serves instead where it waits for the operator's word.
+fn refusal(report: LoadReport, registry: &Registry) -> Option<LeftOut> {
+    let LoadReport::Refused { path, reason } = report else { return None };
+    let says = format!("{}: {}", path.display(), with_causes(&*reason));
+    let AdmissionError::Unaccepted(wants) = &*reason else { return Some(LeftOut { says, hint: reason.hint().to_owned() }) };
+    let name = &wants.descriptor.name;
+    let meanwhile = match registry.component(name) {
+        Some(serving) => format!("version {} serves meanwhile", serving.descriptor().version),
+        None => format!("until then there is no backend `{name}`"),
+    };
+    Some(LeftOut { says: format!("{says}; {meanwhile}"), hint: reason.hint().replace("NAME", name) })
 }
 
 fn no_backend(config: &Config, roster: &Roster, refused: bool) -> String {

@@ -8,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::acceptance::Acceptance;
 use super::heart::Heart;
 use super::phase::Phase;
 use super::settings::Settings;
@@ -87,8 +88,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
     let salvage = vigil::task("lost replies", salvage::follow(dispatcher.clone(), Arc::clone(&roster), workspace.lost_turns().clone()));
+    let acceptance = Acceptance::new(Arc::clone(&roster), &config.config_dir);
     pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
-    let desk = desk::desk(dispatcher.clone(), config.allowed.clone(), notes.clone()).await;
+    let desk = desk::desk(dispatcher.clone(), acceptance, config.allowed.clone(), notes.clone()).await;
     let saving = vigil::task("notes", desk::keep_saving(notes.clone()));
     let last = config.stop_grace * 2 + DELIVERY;
     let listening = tokio::select! {

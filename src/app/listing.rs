@@ -2,7 +2,7 @@
 //!
 //! The JSON form only ever grows: fields are added, none is renamed or given another meaning.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub struct Listing {
     pub trust: &'static str,
     pub backends: Vec<Row>,
     /// Files that do not serve.
-    pub refused: Vec<String>,
+    pub refused: Vec<LeftOut>,
     /// What is wrong beside that.
     pub warnings: Vec<String>,
 }
@@ -65,6 +65,27 @@ pub struct Row {
     pub chosen: Option<String>,
     /// Those.
     pub others: Vec<Rival>,
+}
+
+/// A file that does not serve: why, and what to do.
+#[derive(Clone, Debug)]
+pub struct LeftOut {
+    /// The file and why.
+    pub says: String,
+    /// What to do.
+    pub hint: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.says, self.hint)
+    }
+}
+
+impl Serialize for LeftOut {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// Another component of a backend, which could serve.
@@ -134,6 +155,11 @@ impl Row {
         Some(format!("{}, because {}; not {}", name(self.file.as_ref()?), self.chosen.as_ref()?, others.join(", ")))
     }
 
+    /// Whether there is no agent, and nobody asked for it.
+    fn is_absent(&self) -> bool {
+        !self.available && !self.default && self.program.is_some() && self.program_path.is_none()
+    }
+
     fn cells(&self) -> [String; 5] {
         let agent = match (&self.program_path, &self.agent_version) {
             (Some(path), Some(version)) => format!("{version} at {}", path.display()),
@@ -150,8 +176,8 @@ impl Row {
     fn details(&self) -> Vec<(&'static str, String)> {
         let ids = |choices: &[Choice]| choices.iter().map(|choice| choice.id.clone()).collect::<Vec<_>>().join(", ");
         // The names of the contract.
-        let features: Vec<String> =
-            self.features.iter().filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned())).collect();
+        let able = self.features.iter().filter(|feature| **feature != Feature::OwnSignIn);
+        let features: Vec<String> = able.filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned())).collect();
         let mut details: Vec<(&'static str, String)> = self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
         details.extend(self.choice().map(|choice| ("serves from", choice)));
         details.extend(self.standing.clone().map(|standing| ("trust", standing)));
@@ -165,11 +191,12 @@ impl Row {
 }
 
 impl Listing {
-    /// For a terminal, those that can work here first; `colour` for one that has it.
-    pub fn table(&self, colour: bool) -> String {
+    /// For a terminal, those that can work here first; `colour` for one that has it. Without `all`, agents that are not installed are named
+    /// in one line.
+    pub fn table(&self, colour: bool, all: bool) -> String {
         let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
         let heads = ["BACKEND", "STATUS", "RUNS", "VERSION", "AGENT"].map(str::to_owned);
-        let mut backends: Vec<&Row> = self.backends.iter().collect();
+        let (absent, mut backends): (Vec<&Row>, Vec<&Row>) = self.backends.iter().partition(|row| !all && row.is_absent());
         backends.sort_by_key(|row| !row.available);
         let rows: Vec<[String; 5]> = backends.iter().map(|row| row.cells()).collect();
         let width = |column: usize| rows.iter().chain([&heads]).map(|cells| cells[column].chars().count()).max().unwrap_or(0);
@@ -188,6 +215,11 @@ impl Listing {
             for (what, text) in row.details() {
                 let _ = writeln!(out, "  {}", paint("2", &format!("{what}: {text}")));
             }
+        }
+        if !absent.is_empty() {
+            let names: Vec<&str> = absent.iter().map(|row| row.name.as_str()).collect();
+            let line = format!("not installed: {} (`aetheel backend list --all` says more)", names.join(", "));
+            let _ = writeln!(out, "{}", paint("2", &line));
         }
         if let Some(default) = &self.default {
             let how = self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
@@ -238,7 +270,7 @@ mod tests {
         );
         let second = backend(r#"{"name":"second","version":"1","programs":[{"name":"two"}]}"#);
         let found = Findings { program: Some("/bin/one".into()), version: Some("2.1".into()), ..Findings::default() };
-        let fault = Fault { brief: "no", text: "program not found: two; install it".into() };
+        let fault = Fault { brief: "no", text: "program not found: two; install it".into(), passing: false };
         let missing = Findings { faults: vec![fault], ..Findings::default() };
         Listing {
             default: Some("first".into()),
@@ -266,8 +298,29 @@ second   not available  one-shot  1 (2@abababababab)    –
 
 * first answers where nothing else was chosen
 ";
-        assert_eq!(listing().table(false), wanted);
-        assert!(listing().table(true).contains("\x1b["));
+        assert_eq!(listing().table(false, true), wanted);
+        assert!(listing().table(true, true).contains("\x1b["));
+    }
+
+    #[test]
+    fn agents_that_are_not_installed_share_a_line_unless_all_is_asked_for() {
+        let wanted = "\
+BACKEND  STATUS  RUNS  VERSION               AGENT
+first *  ready   live  1.0 (2@abababababab)  2.1 at /bin/one
+  can: resume, plan
+  efforts: high
+  models: m
+not installed: second (`aetheel backend list --all` says more)
+
+* first answers where nothing else was chosen
+";
+        assert_eq!(listing().table(false, false), wanted);
+        let mut wanted = listing();
+        wanted.backends[1].default = true;
+        assert!(wanted.table(false, false).contains("second *  not available"), "who is to answer is no aside");
+        let mut signed_out = listing();
+        signed_out.backends[1].program_path = Some("/bin/two".into());
+        assert!(signed_out.table(false, false).contains("why not:"), "it is installed");
     }
 
     #[test]

@@ -59,7 +59,9 @@ pub fn run(cli: Cli) -> u8 {
             with_settings(&common, None, |settings| block_on(doctor::examine(settings, doctor::Wish { env_file, json, offline })))
         }
         Command::Console { common, backend } => with_settings(&common, backend, |settings| block_on(talk(settings))),
-        Command::Backend(BackendCommand::List { common, json }) => with_sound_settings(&common, |settings| block_on(list(settings, json))),
+        Command::Backend(BackendCommand::List { common, json, all }) => {
+            with_sound_settings(&common, |settings| block_on(list(settings, json, all)))
+        }
         Command::Backend(BackendCommand::Ping { common, name }) => with_settings(&common, name, |settings| block_on(ping(settings))),
         Command::Backend(BackendCommand::Install { common, component, pin, yes }) => {
             with_sound_settings(&common, |settings| block_on(kit::install::run(settings, component, kit::install::Wish { pin, yes })))
@@ -171,7 +173,7 @@ async fn check(settings: Settings) -> u8 {
 }
 
 /// `aetheel backend list`.
-async fn list(settings: Settings, json: bool) -> u8 {
+async fn list(settings: Settings, json: bool, all: bool) -> u8 {
     let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
         fail(&fault);
@@ -188,7 +190,7 @@ async fn list(settings: Settings, json: bool) -> u8 {
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let text = match serde_json::to_string_pretty(&listing) {
         Ok(text) if json => text + "\n",
-        _ => listing.table(colour),
+        _ => listing.table(colour, all),
     };
     // A closed stdout has nobody to tell.
     let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
@@ -249,13 +251,17 @@ async fn talk(settings: Settings) -> u8 {
         tell(&refused);
         return refused.code;
     }
-    let live = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    let console = std::sync::Arc::new(Console::new(live, console::stdout()));
+    let console = std::sync::Arc::new(Console::here(ground.config.config_dir.join("state/console.history")));
+    if let Some(print) = console.beside() {
+        telemetry::print_beside(print);
+    }
+    let live = console.is_live();
     let (grace, roster) = (ground.config.shutdown_grace, ground.roster());
     let (dispatcher, rest) = ground.dispatcher(console.clone());
     let salvage = tokio::spawn(salvage::watch(dispatcher.clone(), roster));
     tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "console ready");
     let left = console::run(&dispatcher, &console).await;
+    console.leave();
     salvage.abort();
     let (grace, code) = match left {
         // At a terminal the person has seen it; a script must be told.

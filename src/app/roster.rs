@@ -4,10 +4,12 @@
 //! component for ACP agents, has an agent run live or once a turn, and looks at every agent, again when a component or a
 //! profile comes. It loads no component and starts no turn. Pinned by `tests/gateway/backends.rs`.
 
+mod examination;
+mod sign_in;
 mod warnings;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
 
@@ -17,11 +19,11 @@ use tokio::task::JoinSet;
 
 use super::agents::{Examiner, Findings, Place};
 use super::options::Options;
-use super::programs::{Programs, Stamp};
+use super::programs::Programs;
 use super::variant::{self, Variant, With};
-use crate::backend::{LoadReport, Registry, Wants};
+use crate::backend::{LoadReport, Registry};
 use crate::dispatch::{Notice, Outlet};
-use crate::turn::{Agent, Agents, Backend, Backends, Generation};
+use crate::turn::{Agents, Backend, Backends, Generation};
 use crate::workspace::{Profile, ProfileFile};
 
 /// The component that many agents are understood by; it has no agent of its own.
@@ -108,11 +110,6 @@ impl Roster {
         self.registry.subscribe()
     }
 
-    /// The files that wait for what they may do to be accepted.
-    pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
-        self.registry.waiting()
-    }
-
     /// The backends whose agents a component understands.
     pub fn served_by(&self, component: &str) -> Vec<String> {
         self.names().into_iter().filter(|name| self.component_of(name) == component).collect()
@@ -121,50 +118,6 @@ impl Roster {
     /// What was found out about a backend's agent when it was last looked at.
     pub fn findings(&self, name: &str) -> Option<Arc<Findings>> {
         self.read().findings.get(name).cloned()
-    }
-
-    /// Looks at a backend's agent without starting anything.
-    pub fn look(&self, name: &str) -> Option<Findings> {
-        let backend = self.get(name)?;
-        Some(self.examiner.look(backend.descriptor(), &self.place(name)))
-    }
-
-    /// Looks at a backend's agent and asks for its version, for which another component may serve from then on.
-    pub async fn examine(&self, name: &str) -> Option<Arc<Findings>> {
-        let mut findings = self.ask(name).await?;
-        if let (Some(version), None) = (&findings.version, self.profile(name))
-            && self.registry.agent_is(name, version).await
-        {
-            // What the other one says of its agent counts.
-            findings = self.ask(name).await?;
-        }
-        let backend = self.get(name)?;
-        let findings = Arc::new(findings);
-        let mut agent = Agent { version: findings.version.clone(), ..Agent::default() };
-        let declared = &backend.descriptor().programs;
-        if let Ok(ourselves) = std::env::current_exe() {
-            let ours = declared.iter().filter(|program| program.name == env!("CARGO_PKG_NAME"));
-            agent.programs.extend(ours.map(|program| (program.name.clone(), ourselves.clone())));
-        }
-        if let (Some(first), Some(found)) = (declared.first(), &findings.program) {
-            agent.programs.insert(first.name.clone(), found.clone());
-        }
-        self.agents.set(name, agent);
-        let before = self.write().findings.insert(name.to_owned(), findings.clone());
-        if let (Some(was), Some(now)) = (before.and_then(|before| before.version.clone()), &findings.version)
-            && was != *now
-        {
-            tracing::info!(backend = name, version = now, was, "agent is now version {now} (was {was})");
-        }
-        Some(findings)
-    }
-
-    async fn ask(&self, name: &str) -> Option<Findings> {
-        let (backend, place) = (self.get(name)?, self.place(name));
-        // Before it is asked: what changes meanwhile is noticed.
-        let program = self.examiner.look(backend.descriptor(), &place).program;
-        self.programs.note(name, program.map(|path| (path.clone(), Stamp::of(&path))));
-        Some(self.examiner.examine(backend.descriptor(), &place).await)
     }
 
     /// Examines all agents not examined yet, side by side.
@@ -332,7 +285,7 @@ impl Roster {
 impl Backends for Roster {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
         let (inner, kept) = self.base(name)?;
-        let (run, _) = variant::run_of(name, inner.descriptor(), self.examiner.config.backend_run.of(name));
+        let (run, _) = variant::run_of(name, inner.descriptor(), self.wanted_run(name, inner.descriptor()));
         let with = match &kept {
             Some(kept) => With::Profile(&kept.profile, kept.revision),
             None => self.options.of(inner.descriptor()).map_or(With::Nothing, |(options, revision)| With::Options(options, revision)),
@@ -363,6 +316,10 @@ impl Backends for Roster {
             None => self.look(name).is_some_and(|findings| findings.faults.is_empty()),
         });
         names
+    }
+
+    fn unaccepted(&self, name: &str) -> Vec<String> {
+        self.waiting_of(name)
     }
 
     async fn unavailable(&self, name: &str) -> Option<String> {

@@ -140,16 +140,15 @@ impl Ground {
             match &foundation.default {
                 Ok(name) => {
                     config.decide_backend(name);
-                    findings = foundation.roster.examine(name).await;
-                    let found = findings.iter().flat_map(|findings| &findings.faults);
-                    missing.extend(found.map(|fault| format!("backend `{name}`: {}", fault.text)));
+                    findings = foundation.roster.examine_decided(name).await;
+                    findings.iter().for_each(|findings| findings.of_default(name, &mut missing, &mut told));
                     faults.extend(unknown::backends(&config, &foundation.roster));
                 }
                 Err(undecided) => {
                     let of = if undecided.code == exit::UNAVAILABLE { &mut missing } else { &mut faults };
                     of.extend(undecided.faults.iter().cloned());
                     if purpose != Purpose::Look {
-                        of.extend(foundation.refused.iter().cloned());
+                        of.extend(foundation.refused.iter().map(ToString::to_string));
                     }
                 }
             }
@@ -301,6 +300,11 @@ impl Ground {
         if leftovers > 0 {
             tracing::warn!(leftovers, "killed processes that an earlier gateway left behind");
         }
+        let custody = self.custody.clone();
+        tokio::task::spawn_blocking(move || match custody.sweep_folders() {
+            0 => {}
+            folders => tracing::info!(folders, "removed temporary folders that an earlier gateway left behind"),
+        });
         let limits = (&self.config).into();
         let choices = self.choices();
         let config = &self.config;
@@ -356,6 +360,7 @@ impl Ground {
             agents: self.roster.agents(),
             sandbox: self.custody.sandbox().words(),
             fence: fence::of(config, self.custody.sandbox()),
+            scratch: self.custody.scratch(),
             wrapper: config.agent_wrapper.clone(),
             cwd: std::path::absolute(&config.workspace_dir).unwrap_or_else(|_| config.workspace_dir.clone()),
             query_timeout: config.query_timeout,

@@ -68,7 +68,7 @@ pub async fn lanes(config: &Config, workspace: &Workspace, roster: &Roster, home
 
 /// Components that do not serve, and what cannot be meant in the files about backends.
 pub async fn components(foundation: &Foundation) -> Vec<String> {
-    let mut faults = foundation.refused.clone();
+    let mut faults: Vec<String> = foundation.refused.iter().map(ToString::to_string).collect();
     faults.extend(foundation.roster.warnings());
     faults.extend(foundation.gate.warnings().await);
     faults

@@ -20,14 +20,15 @@ use crate::agent::capability;
 use crate::agent::descriptor::DescriptorError;
 use crate::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
 use crate::config::VARIABLES;
+use crate::plain::one_line;
 use crate::turn::GuestFailure;
 
 /// The interface every backend exports, without its version.
 const CONTRACT: &str = "aetheel:backend/backend";
 /// The types it uses; an import without functions.
 const TYPES: &str = "aetheel:backend/types";
-/// The contract this host speaks: major and minor. Within it, versions fit each other.
-const SUPPORTED: &str = "0.1";
+/// The contracts this host speaks: major and minor, the newest first. Within one, versions fit each other.
+const SUPPORTED: [&str; 2] = ["0.2", "0.1"];
 
 /// Why a component does not serve. The file and its path are the caller's to name.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +69,7 @@ pub enum AdmissionError {
     #[error("does not export `{CONTRACT}`: it is no backend, or not the whole file")]
     NoContract,
     /// Exports another version of the contract.
-    #[error("implements {CONTRACT}@{0}, this host supports {SUPPORTED}")]
+    #[error("implements {CONTRACT}@{version}, this host supports {supported}", version = .0, supported = SUPPORTED.join(" and "))]
     ContractVersion(String),
     /// Says that it fits, but its types or functions differ.
     #[error("does not fit the contract it names: {0}")]
@@ -175,12 +176,12 @@ impl Engine {
         check_magic(&bytes)?;
         let component = self.compile(bytes).await?;
         let imports = self.check_imports(&component)?;
-        let contract = self.check_contract(&component)?;
+        let (contract, is_older) = self.check_contract(&component)?;
         let mut linker = self.linker().clone();
-        sandbox::stub_sockets(&mut linker, &component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
+        sandbox::stub_unused(&mut linker, &component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
         let ready = linker.instantiate_pre(&component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
         let limits = self.limits();
-        let blueprint = Blueprint::new(ready, limits.guest_memory, limits.guest_call)
+        let blueprint = Blueprint::new(ready, is_older, limits.guest_memory, limits.guest_call)
             .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
         let descriptor = try_out(&blueprint).await?;
         let (descriptor, blueprint) = trial::own_recordings(path, descriptor, Arc::new(blueprint)).await?;
@@ -210,7 +211,7 @@ impl Engine {
                 (Some((TYPES, _)), ComponentItem::ComponentInstance(instance)) => types_only(instance),
                 (Some((interface, version)), ComponentItem::ComponentInstance(_)) => {
                     let package = interface.strip_prefix("wasi:").and_then(|rest| rest.split_once('/'));
-                    version.starts_with("0.2.") && package.is_some_and(|(package, _)| WASI.contains(&package))
+                    (version.starts_with("0.2.") || sandbox::is_newer(name)) && package.is_some_and(|(package, _)| WASI.contains(&package))
                 }
                 _ => false,
             };
@@ -223,17 +224,21 @@ impl Engine {
         Ok(names)
     }
 
-    /// Returns the contract's name and version as the component has it.
-    fn check_contract(&self, component: &Component) -> Result<String, AdmissionError> {
-        let mut other = None;
-        for (name, _) in component.component_type().exports(self.wasm()) {
-            let Some((CONTRACT, version)) = name.split_once('@') else { continue };
-            if version.strip_prefix(SUPPORTED).is_some_and(|patch| patch.starts_with('.')) && !version.contains('-') {
-                return Ok(format!("aetheel:backend@{version}"));
+    /// Returns the contract's name and version as the component has it, and whether it is not the newest one that this host speaks.
+    fn check_contract(&self, component: &Component) -> Result<(String, bool), AdmissionError> {
+        let exported = component.component_type();
+        let versions: Vec<&str> = exported
+            .exports(self.wasm())
+            .filter_map(|(name, _)| name.split_once('@').filter(|(interface, _)| *interface == CONTRACT).map(|(_, version)| version))
+            .collect();
+        for supported in SUPPORTED {
+            let fits =
+                |version: &&&str| version.strip_prefix(supported).is_some_and(|patch| patch.starts_with('.')) && !version.contains('-');
+            if let Some(version) = versions.iter().find(fits) {
+                return Ok((format!("aetheel:backend@{version}"), supported != SUPPORTED[0]));
             }
-            other = Some(version.to_owned());
         }
-        Err(other.map_or(AdmissionError::NoContract, AdmissionError::ContractVersion))
+        Err(versions.last().map_or(AdmissionError::NoContract, |version| AdmissionError::ContractVersion((*version).to_owned())))
     }
 }
 
@@ -273,7 +278,16 @@ async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
         return Err(AdmissionError::SelfTest("`handle` answered nothing with actions"));
     }
     guest.handle(vec![first_prompt()]).await.map_err(failed("its `handle` of a first prompt"))?;
-    Ok(descriptor)
+    Ok(read_by_people(descriptor))
+}
+
+/// The descriptor with nothing in its words that moves a cursor, hides, or reorders what people read.
+fn read_by_people(mut descriptor: Descriptor) -> Descriptor {
+    let choices = descriptor.models.iter_mut().chain(&mut descriptor.efforts).map(|choice| &mut choice.label);
+    for words in [&mut descriptor.label, &mut descriptor.version].into_iter().chain(choices) {
+        *words = one_line(words);
+    }
+    descriptor
 }
 
 async fn start(blueprint: &Blueprint) -> Result<Instance, AdmissionError> {
@@ -290,4 +304,21 @@ fn failed(step: &'static str) -> impl FnOnce(GuestFailure) -> AdmissionError {
 /// The most ordinary input there is.
 fn first_prompt() -> TimedInput {
     TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_descriptor_are_plain() {
+        let odd = r"\u001b[2Jgood\u202elab";
+        let json = format!(
+            r#"{{"name":"x","label":"{odd}","version":"1{odd}","programs":[{{"name":"x"}}],
+                "models":[{{"id":"m","label":"{odd}"}}],"efforts":[{{"id":"e","label":"{odd}"}}]}}"#
+        );
+        let plain = read_by_people(Descriptor::parse(&json).expect("valid"));
+        assert_eq!([&plain.label, &plain.models[0].label, &plain.efforts[0].label], ["goodlab"; 3]);
+        assert_eq!(plain.version, "1goodlab");
+    }
 }

@@ -1,4 +1,4 @@
-//! What wasmtime makes of `wit/`, and nothing else. Only `convert` and `instance` look in here.
+//! What wasmtime makes of `wit/`, and of the contract before it, and nothing else. Only `convert` and `instance` look in here.
 #![allow(missing_docs, clippy::all)] // generated
 
 wasmtime::component::bindgen!({
@@ -6,3 +6,12 @@ wasmtime::component::bindgen!({
     world: "agent-backend",
     exports: { default: async },
 });
+
+/// The contract 0.1.
+pub(super) mod older {
+    wasmtime::component::bindgen!({
+        path: "wit/frozen/0.1.1",
+        world: "agent-backend",
+        exports: { default: async },
+    });
+}

@@ -67,6 +67,9 @@ impl Engine {
         // Not used by any guest toolchain, and a heap more to bound.
         config.gc_support(false);
         config.concurrency_support(false);
+        // Nobody reads where in a stripped component something happened, and nobody but wasmtime walks its frames.
+        config.generate_address_map(false);
+        config.native_unwind_info(false);
         if let Some(path) = cache {
             let mut settings = CacheConfig::new();
             settings.with_directory(private_directory(path)?);

@@ -7,7 +7,7 @@ use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::I32Exit;
 
-use super::bindings::{AgentBackend, AgentBackendIndices};
+use super::bindings::{AgentBackend, AgentBackendIndices, older};
 use super::convert::{self, Excess};
 use super::deadline::limited;
 use super::sandbox::{self, Bound, State};
@@ -22,7 +22,7 @@ const FUEL_ERROR: &str = "fuel allocated for hostcalls has been exhausted";
 pub(super) struct Blueprint {
     engine: Engine,
     ready: InstancePre<State>,
-    exports: AgentBackendIndices,
+    exports: Found,
     memory: usize,
     call: Duration,
 }
@@ -39,17 +39,32 @@ pub(super) enum StartFailure {
 /// A guest.
 pub(super) struct Instance {
     store: Store<State>,
-    exports: AgentBackend,
+    exports: Exports,
     call: Duration,
 }
 
+/// The exports, by the contract they are of.
+enum Exports {
+    Newest(AgentBackend),
+    Older(older::AgentBackend),
+}
+
+/// Where they are.
+enum Found {
+    Newest(AgentBackendIndices),
+    Older(older::AgentBackendIndices),
+}
+
 impl Blueprint {
-    /// Looks the exports up.
+    /// Looks the exports up, those of the older contract where that is the one.
     ///
     /// # Errors
     /// The name of a missing export.
-    pub(super) fn new(ready: InstancePre<State>, memory: usize, call: Duration) -> wasmtime::Result<Self> {
-        let exports = AgentBackendIndices::new(&ready)?;
+    pub(super) fn new(ready: InstancePre<State>, is_older: bool, memory: usize, call: Duration) -> wasmtime::Result<Self> {
+        let exports = match is_older {
+            true => Found::Older(older::AgentBackendIndices::new(&ready)?),
+            false => Found::Newest(AgentBackendIndices::new(&ready)?),
+        };
         Ok(Self { engine: ready.engine().clone(), ready, exports, memory, call })
     }
 
@@ -65,15 +80,25 @@ impl Blueprint {
             Ok(Err(error)) => return Err(StartFailure::Guest(failure(&store, &error))),
             Err(late) => return Err(StartFailure::Guest(GuestFailure::CutOff(late.to_string()))),
         };
-        let exports = self.exports.load(&mut store, &instance).map_err(|error| StartFailure::Types(format!("{error:#}")))?;
+        let exports = match &self.exports {
+            Found::Newest(found) => found.load(&mut store, &instance).map(Exports::Newest),
+            Found::Older(found) => found.load(&mut store, &instance).map(Exports::Older),
+        };
+        let exports = exports.map_err(|error| StartFailure::Types(format!("{error:#}")))?;
         Ok(Instance { store, exports, call: self.call })
     }
 }
 
 /// Calls an export under the run-time limit. After an error the instance must not be used again.
 macro_rules! call {
-    ($self:ident.$export:ident($($argument:expr),*)) => {{
-        let call = $self.exports.aetheel_backend_backend().$export(&mut $self.store, $($argument),*);
+    ($self:ident.$export:ident($($argument:expr),*)) => {
+        match &$self.exports {
+            Exports::Newest(exports) => call!($self, exports.$export($($argument),*)),
+            Exports::Older(exports) => call!($self, exports.$export($($argument),*)),
+        }
+    };
+    ($self:ident, $exports:ident.$export:ident($($argument:expr),*)) => {{
+        let call = $exports.aetheel_backend_backend().$export(&mut $self.store, $($argument),*);
         match limited($self.call, call).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(failure(&$self.store, &error)),
@@ -94,10 +119,17 @@ impl Instance {
     }
 
     pub(super) async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
-        let inputs = convert::inputs(inputs);
-        let answer = call!(self.call_handle(&inputs))?;
-        let actions = answer.map_err(refused)?;
-        convert::actions(actions).map_err(too_much)
+        let actions = match &self.exports {
+            Exports::Newest(exports) => {
+                let inputs = convert::inputs(inputs);
+                convert::actions(call!(self, exports.call_handle(&inputs))?.map_err(refused)?)
+            }
+            Exports::Older(exports) => {
+                let inputs = convert::older::inputs(inputs);
+                convert::older::actions(call!(self, exports.call_handle(&inputs))?.map_err(refused)?)
+            }
+        };
+        actions.map_err(too_much)
     }
 
     pub(super) async fn save(&mut self) -> Result<Option<String>, GuestFailure> {

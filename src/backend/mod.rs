@@ -20,6 +20,7 @@ mod instance;
 mod lineup;
 mod loader;
 mod log;
+mod meanwhile;
 mod measure;
 mod order;
 mod parcel;

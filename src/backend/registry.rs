@@ -115,6 +115,7 @@ impl Registry {
         let lineups = Lineups::new(current.clone(), agents.clone());
         let mut loader = Loader::new(engine, options, lineups, reports.clone(), waiting.clone());
         loader.look_at_everything().await;
+        loader.serve_meanwhile(all(&waiting)).await;
         let mut loaded = Vec::new();
         while let Ok(report) = first.try_recv() {
             loaded.push(report);
@@ -137,8 +138,7 @@ impl Registry {
     /// The files that wait for what they may do to be accepted, with what that is.
     #[must_use]
     pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.iter().map(|(path, wants)| (path.clone(), wants.clone())).collect()
+        all(&self.waiting)
     }
 
     /// Has what serves be kept from now on, for rollbacks.
@@ -211,4 +211,9 @@ impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.current.load().values().map(|serving| &serving.backend)).finish()
     }
+}
+
+fn all(waiting: &Waiting) -> Vec<(PathBuf, Arc<Wants>)> {
+    let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.iter().map(|(path, wants)| (path.clone(), wants.clone())).collect()
 }

@@ -97,7 +97,8 @@ impl Loader {
             .ok_or_else(|| format!("`{name}` has no component before this one that was kept; put another file in its place"))
     }
 
-    async fn readmit(&self, target: &Path, name: &str, served: &Served) -> Result<Candidate, AdmissionError> {
+    /// Judges and admits a component that was kept, for the place of a file.
+    pub(super) async fn readmit(&self, target: &Path, name: &str, served: &Served) -> Result<Candidate, AdmissionError> {
         let standing = self.gate.judge_bytes(target, &served.digest, &served.bytes, served.signature.as_deref()).await?;
         let written = Stamp::of(target).map_or((0, 0), |stamp| stamp.written());
         let candidate = self.engine.candidate(target, served.bytes.clone(), served.digest.clone(), written, standing).await?;

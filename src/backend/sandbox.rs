@@ -109,18 +109,19 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)
 }
 
-/// Puts the sockets a component imports into a linker: there to link, trapping when used.
+/// Puts what a component imports and no guest may use into a linker: there to link, trapping when used. That is sockets, and all of
+/// WASI 0.3, which toolchains begin to import beside what they use.
 ///
 /// Wasmtime's own stubs for everything unknown are made for the version a component names, and hide what is there for a
 /// compatible one: all of WASI, for a component that imports 0.2.9 of it.
 ///
 /// # Errors
 /// Only when something of that name is there already.
-pub(super) fn stub_sockets(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<()> {
+pub(super) fn stub_unused(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<()> {
     let engine = component.engine().clone();
     for (name, import) in component.component_type().imports(&engine) {
         let ComponentItem::ComponentInstance(interface) = import.ty else { continue };
-        if !name.starts_with("wasi:sockets/") {
+        if !name.starts_with("wasi:sockets/") && !is_newer(name) {
             continue;
         }
         let mut instance = linker.instance(name)?;
@@ -131,13 +132,18 @@ pub(super) fn stub_sockets(linker: &mut Linker<State>, component: &Component) ->
                     instance.func_new(item, move |_, _, _, _| Err(wasmtime::Error::msg(format!("unknown import: `{function}`"))))?;
                 }
                 // Those of wasi:io are what they are there.
-                ComponentItem::Resource(_) if matches!(item, "pollable" | "input-stream" | "output-stream") => {}
+                ComponentItem::Resource(_) if !is_newer(name) && matches!(item, "pollable" | "input-stream" | "output-stream") => {}
                 ComponentItem::Resource(_) => instance.resource(item, ResourceType::host::<Socket>(), |_, _| Ok(()))?,
                 _ => {}
             }
         }
     }
     Ok(())
+}
+
+/// Whether an import is of WASI 0.3.
+pub(super) fn is_newer(import: &str) -> bool {
+    import.starts_with("wasi:") && import.split_once('@').is_some_and(|(_, version)| version.starts_with("0.3."))
 }
 
 /// What no guest ever holds.

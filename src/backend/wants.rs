@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::agent::Descriptor;
-use crate::agent::capability::{Capabilities, Capability, beyond, say, shipped};
+use crate::agent::capability::{Capabilities, Capability, beyond, lines, say, shipped};
 
 /// Sentences of it that a line of the log has room for.
 const SHOWN: usize = 8;
@@ -31,6 +33,30 @@ impl Wants {
         let known: Capabilities = shipped.into_iter().flatten().chain(accepted.into_iter().flatten().cloned()).collect();
         let more = beyond(&known, &Capability::of(descriptor));
         (!more.is_empty()).then(|| Self { descriptor: descriptor.clone(), more, unknown })
+    }
+}
+
+impl Wants {
+    /// Twenty hexadecimal digits that are the same for this name and these wishes, and for no others.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let mut hasher = Sha256::new();
+        for line in std::iter::once(self.descriptor.name.clone()).chain(lines(&self.more)) {
+            hasher.update(line.as_bytes());
+            hasher.update(b"\n");
+        }
+        hasher.finalize().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether its words here say all of it, with nothing in them that could hide or end a quotation: who agrees to them
+    /// knows what to.
+    #[must_use]
+    pub fn is_told_whole(&self) -> bool {
+        let sentences = say(&self.more);
+        let plain = |line: &String| line.bytes().all(|byte| (b' '..=b'~').contains(&byte) && !b"`|".contains(&byte));
+        sentences.len() <= SHOWN
+            && sentences.iter().all(|sentence| sentence.chars().count() <= SENTENCE)
+            && lines(&self.more).iter().all(plain)
     }
 }
 

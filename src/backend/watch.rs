@@ -120,7 +120,7 @@ impl Settling {
 
     /// Notes a change. A file whose writer is done needs less quiet: only some writers close it between two pieces.
     pub(super) fn touch(&mut self, path: PathBuf, complete: bool, now: Instant) {
-        self.due.insert(path, now + if complete { self.quiet / 4 } else { self.quiet });
+        self.due.insert(path, now + if complete { self.quiet / 8 } else { self.quiet });
     }
 
     /// When the next file will have been quiet for long enough.
@@ -150,8 +150,9 @@ mod tests {
         settling.touch("a".into(), false, start);
         settling.touch("a".into(), false, start + ms(150));
         settling.touch("b".into(), true, start + ms(150));
-        assert_eq!(settling.next(), Some(start + ms(200)));
-        assert_eq!(settling.take(start + ms(200)), [PathBuf::from("b")]);
+        assert_eq!(settling.next(), Some(start + ms(175)));
+        assert_eq!(settling.take(start + ms(174)), Vec::<PathBuf>::new());
+        assert_eq!(settling.take(start + ms(175)), [PathBuf::from("b")]);
         assert_eq!(settling.take(start + ms(349)), Vec::<PathBuf>::new());
         assert_eq!(settling.take(start + ms(350)), [PathBuf::from("a")]);
         assert_eq!(settling.next(), None);

@@ -20,9 +20,12 @@ pub enum BackendCommand {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// As JSON, for programs
+        /// As JSON, for programs: everything
         #[arg(long)]
         json: bool,
+        /// Agents that are not installed, too, each with what is missing
+        #[arg(long)]
+        all: bool,
     },
     /// Ask a backend's agent whether it can work; may start it
     Ping {
@@ -210,4 +213,6 @@ pub enum Kind {
     OneShot,
     /// A process for many turns.
     Live,
+    /// Either, as the operator chooses; with permission asks and a file for the agent. In rust and python.
+    Both,
 }

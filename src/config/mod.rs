@@ -136,6 +136,8 @@ pub struct Config {
     pub command_alias: Option<String>,
     /// Without a trailing slash.
     pub discord_api_base: String,
+    /// Requests to Discord in a second, at most; 0: no limit.
+    pub discord_requests_per_second: usize,
     /// See [`LogFormat`].
     pub log_format: LogFormat,
     /// A tracing filter.
@@ -250,6 +252,7 @@ impl Config {
             webhooks_address: read.socket("WEBHOOKS_ADDRESS"),
             status_address: read.socket("STATUS_ADDRESS"),
             discord_api_base: read.address("DISCORD_API_BASE"),
+            discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000) as usize,
             log_format: read.one_of("LOG_FORMAT", &[("auto", LogFormat::Auto), ("human", LogFormat::Human), ("json", LogFormat::Json)]),
             log_level: read.text("LOG_LEVEL"),
             limits: Limits {

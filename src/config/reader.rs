@@ -132,9 +132,12 @@ impl Reader<'_> {
         ids.first().copied()
     }
 
-    /// Some of the choices, in the order named.
+    /// Some of the choices, in the order named, or `none`.
     pub(super) fn some_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Vec<T> {
         let mut found = Vec::new();
+        if self.list(name) == ["none"] {
+            return found;
+        }
         for item in self.list(name) {
             if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == item) {
                 found.push(*value);

@@ -76,7 +76,7 @@ impl Waiting {
             return Some(Typed::Decision(id, Decision::Answers(pending.given.clone())));
         };
         if line.parse() == Ok(asked.options.len() + 1) {
-            return Some(Typed::Decision(id, Decision::Deny(None)));
+            return Some(Typed::Decision(id, Decision::Declined));
         }
         match chosen(asked, line) {
             Ok(values) => pending.given.push((asked.id.clone(), values)),
@@ -93,40 +93,16 @@ impl Waiting {
     }
 }
 
-/// The words a question that is no list of questions is answered with, their labels and what they mean.
-fn choices(question: &OpenQuestion) -> Vec<(&'static str, String, Decision)> {
-    if let Subject::SignIn(_) = question.subject {
-        return vec![
-            ("done", "I have signed in".to_owned(), Decision::AllowOnce),
-            ("cancel", "Cancel".to_owned(), Decision::Deny(None)),
-            ("stop", "Cancel and stop".to_owned(), Decision::DenyAndStop),
-        ];
-    }
-    let mut choices = vec![("allow", "Allow".to_owned(), Decision::AllowOnce)];
-    choices.extend(question.always.iter().map(|label| ("always", label.clone(), Decision::AllowAlways)));
-    choices.push(("deny", "Deny; `deny WHY` says why".to_owned(), Decision::Deny(None)));
-    choices.push(("stop", "Deny and stop".to_owned(), Decision::DenyAndStop));
-    choices
-}
-
 fn words(question: &OpenQuestion) -> String {
-    choices(question).iter().map(|(word, ..)| *word).collect::<Vec<_>>().join(", ")
+    question.choices().iter().map(|(word, ..)| *word).collect::<Vec<_>>().join(", ")
 }
 
+/// What a line decides: a word, or the number before it on the screen.
 fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
-    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let word = word.to_lowercase();
-    let word = match word.as_str() {
-        "y" | "yes" => "allow",
-        "n" | "no" => "deny",
-        other => other,
-    };
-    let mut choices = choices(question).into_iter().enumerate();
-    let (_, (word, _, decision)) = choices.find(|(at, (name, ..))| *name == word || (at + 1).to_string() == word)?;
-    match (decision, rest.trim()) {
-        (decision, "") => Some(decision),
-        (Decision::Deny(_), why) if word == "deny" => Some(Decision::Deny(Some(why.to_owned()))),
-        _ => None,
+    let numbered = |number: usize| question.choices().into_iter().nth(number.checked_sub(1)?);
+    match line.parse().ok().and_then(numbered) {
+        Some((_, _, decision)) => Some(decision),
+        None => question.in_words(line),
     }
 }
 
@@ -134,7 +110,8 @@ fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
 fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
     let option = |word: &str| {
         let numbered = word.parse::<usize>().ok().and_then(|number| asked.options.get(number.checked_sub(1)?));
-        numbered.or_else(|| asked.options.iter().find(|option| option.to_lowercase() == word.to_lowercase())).cloned()
+        let named = || asked.options.iter().find(|option| option.label.to_lowercase() == word.to_lowercase());
+        numbered.or_else(named).map(|option| option.id.clone())
     };
     if let Some(one) = option(line) {
         return Ok(vec![one]);
@@ -144,6 +121,9 @@ fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
         if let Some(several) = several.filter(|several| !several.is_empty()) {
             return Ok(several);
         }
+    }
+    if line.is_empty() && (asked.optional || !asked.preset.is_empty()) {
+        return Ok(asked.preset.clone());
     }
     match (asked.free_text, line.is_empty()) {
         (true, false) => Ok(vec![line.to_owned()]),
@@ -173,8 +153,11 @@ fn printed(question: &OpenQuestion) -> String {
     if more > 0 {
         let _ = writeln!(text, "  … {more} more lines; they are in the recording");
     }
-    for (number, (_, label, _)) in (1..).zip(choices(question)) {
+    for (number, (_, label, _)) in (1..).zip(question.choices()) {
         let _ = writeln!(text, "  {number}) {label}");
+    }
+    if let Some(input) = &question.input {
+        let _ = writeln!(text, "  `change JSON` allows it with another input than {input}");
     }
     text
 }
@@ -182,12 +165,23 @@ fn printed(question: &OpenQuestion) -> String {
 /// One question of a list, with its options.
 fn points(asked: &Question) -> String {
     let mut text = format!("  {}\n", asked.text);
+    if let Some(said) = &asked.description {
+        let _ = writeln!(text, "  {said}");
+    }
     for (number, option) in (1..).zip(&asked.options) {
-        let _ = writeln!(text, "  {number}) {option}");
+        let said = option.description.as_deref().map(|said| format!(" – {said}")).unwrap_or_default();
+        let _ = writeln!(text, "  {number}) {}{said}", option.label);
     }
     let _ = writeln!(text, "  {}) Decline to answer", asked.options.len() + 1);
     if asked.many {
         text.push_str("  Several may be chosen: 1,2\n");
+    }
+    match (asked.preset.is_empty(), asked.optional) {
+        (false, _) => {
+            let _ = writeln!(text, "  Nothing typed means: {}", asked.preset.join(", "));
+        }
+        (true, true) => text.push_str("  It may be left open: type nothing.\n"),
+        (true, false) => {}
     }
     if asked.free_text {
         text.push_str("  Anything else is your answer in your own words.\n");
@@ -200,7 +194,15 @@ mod tests {
     use super::*;
 
     fn question(subject: Subject, always: Option<&str>) -> OpenQuestion {
-        OpenQuestion { id: "q".to_owned(), title: "May I?".to_owned(), subject, always: always.map(str::to_owned) }
+        OpenQuestion {
+            id: "q".to_owned(),
+            title: "May I?".to_owned(),
+            subject,
+            always: always.map(str::to_owned),
+            options: vec![],
+            input: None,
+            asker: None,
+        }
     }
 
     fn permission(always: Option<&str>) -> OpenQuestion {
@@ -246,9 +248,10 @@ mod tests {
         let asked = |id: &str, many, free_text| Question {
             id: id.to_owned(),
             text: format!("{id}?"),
-            options: vec!["Red".to_owned(), "Green".to_owned()],
+            options: vec!["Red".into(), "Green".into()],
             many,
             free_text,
+            ..Question::default()
         };
         let mut waiting = Waiting::default();
         let list =
@@ -261,7 +264,7 @@ mod tests {
         let answers = [("one", vec!["Green"]), ("some", vec!["Red", "Green"]), ("any", vec!["a shade of grey"])];
         let answers = answers.map(|(id, values)| (id.to_owned(), values.into_iter().map(str::to_owned).collect())).to_vec();
         assert_eq!(waiting.take("a shade of grey"), Some(Typed::Decision("q".to_owned(), Decision::Answers(answers))));
-        assert_eq!(waiting.take("3"), Some(Typed::Decision("q".to_owned(), Decision::Deny(None))));
+        assert_eq!(waiting.take("3"), Some(Typed::Decision("q".to_owned(), Decision::Declined)));
         assert!(waiting.settle("q", &Settlement::Expired).expect("printed").contains("May I?"), "the next one is printed");
     }
 }

@@ -1,18 +1,22 @@
 //! Reading prompts and commands.
 
-use std::io::{BufRead, IsTerminal, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::files;
+use super::input::{self, Typed};
+use super::names::names;
 use super::outlet::{Console, Shared};
-use super::questions::Typed;
+use super::questions::Typed as Reading;
+use super::status::Status;
 use crate::agent::Decision;
 use crate::dispatch::{
     AnswerRefusal, Dispatcher, Person, Project, Refusal, Row, Setting, Settlement, Steered, queue_rows, session_rows, status_rows,
 };
-use crate::event::{EventKind, Lane, NewEvent, Origin};
+use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
+use crate::plain::one_line;
 
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +46,22 @@ const HELP: &str = "\
 /recover           deliver replies that could not be read and now can
 /stop              stop the answer (so does Ctrl-C)
 /steer TEXT        tell the agent something while it works
+/file PATH         add a file to the next prompt; `@PATH` in a prompt does it too
+/open [WHAT]       what the last answer is folded over: output and changes by number, `plan`, `thinking`
 /help              this
 /quit              leave (so does Ctrl-D)
 While the agent asks something, a line is your answer.
+Tab completes commands, names and paths; Ctrl-R looks for what was written before. Alt-Enter begins another line; a pasted text is one prompt.
 Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
 /// For what an agent tells of its sessions.
 const TELL: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Bytes of a line from which on a terminal that edits lines itself drops the rest.
+const CUT: usize = 4095;
+
+/// The status tells how long a turn takes.
+const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Between two attempts to stop what is about to begin.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
@@ -62,10 +75,13 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let mut session = Session { dispatcher, shared: console.shared(), submitted: 0, failed: 0, steering: JoinSet::new() };
+    let mut session =
+        Session { dispatcher, shared: console.shared(), submitted: 0, failed: 0, steering: JoinSet::new(), files: Vec::new() };
     let mut answers = session.shared.answers.subscribe();
     let mut questions = session.shared.questions.subscribe();
-    let mut lines = read_lines();
+    session.shared.complete_with(names(dispatcher, &session.shared));
+    session.look();
+    let mut lines = input::read(session.shared.clone());
     if session.shared.live {
         session.shared.aside(&format!("aetheel console · {} · /help for commands", dispatcher.backend_of(&Lane::Console).await));
         session.shared.prompt();
@@ -87,19 +103,29 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
             session.dismiss();
         }
         tokio::select! {
-            line = lines.recv(), if open && held.is_none() => {
-                leaving = false;
-                match line {
-                    Some(line) if session.shared.live => open = session.take(&line).await,
-                    Some(line) => held = Some(line),
-                    None => open = false,
+            typed = lines.recv(), if open && held.is_none() => match typed {
+                Some(Typed::Line(line)) => {
+                    leaving = false;
+                    if session.shared.live {
+                        open = session.take(&line).await;
+                    } else {
+                        held = Some(line);
+                    }
                 }
-            }
+                Some(Typed::Interrupt) => if !session.interrupted(&mut leaving) {
+                    break;
+                },
+                Some(Typed::End) | None => open = false,
+            },
             // Between queue and turn there is a moment in which nothing can be stopped yet.
             () = tokio::time::sleep(AGAIN), if held.as_deref().is_some_and(is_stop) => {}
-            _ = answers.changed() => if open && !session.waiting() {
-                session.shared.prompt();
-            },
+            () = tokio::time::sleep(SECOND), if session.shared.editing && session.waiting() => session.shared.screen.status(|_| ()),
+            _ = answers.changed() => {
+                session.count();
+                if open && !session.waiting() {
+                    session.shared.prompt();
+                }
+            }
             _ = questions.changed() => {}
             Some(steered) = session.steering.join_next() => session.steered(steered.unwrap_or(Ok(Steered::Dropped))),
             _ = interrupt.recv() => {
@@ -112,15 +138,8 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                     (open, held) = (false, None);
                     continue;
                 }
-                if dispatcher.stop(&Lane::Console) {
-                    leaving = false;
-                } else if leaving {
+                if !session.interrupted(&mut leaving) {
                     break;
-                } else {
-                    leaving = true;
-                    session.shared.print("\n");
-                    session.shared.aside("Ctrl-C again or Ctrl-D to leave");
-                    session.shared.prompt();
                 }
             }
             _ = terminate.recv() => return Ok(Leave::Terminated),
@@ -141,9 +160,45 @@ struct Session<'a> {
     failed: u32,
     /// Messages on their way to the running turn.
     steering: JoinSet<Result<Steered, Refusal>>,
+    /// Files that go along with the next prompt.
+    files: Vec<Attached>,
 }
 
 impl Session<'_> {
+    /// Somebody at the terminal pressed Ctrl-C: stops the answer, or leaves at the second time; returns whether the session goes on.
+    fn interrupted(&self, leaving: &mut bool) -> bool {
+        if self.dispatcher.stop(&Lane::Console) {
+            *leaving = false;
+        } else if *leaving {
+            return false;
+        } else {
+            *leaving = true;
+            if !self.shared.editing {
+                self.shared.print("\n");
+            }
+            self.shared.aside("Ctrl-C again or Ctrl-D to leave");
+            self.shared.prompt();
+        }
+        true
+    }
+
+    /// Has the status show how many prompts wait.
+    fn count(&self) {
+        let waiting = self.submitted.saturating_sub(self.shared.answers.borrow().all).saturating_sub(1);
+        self.shared.screen.status(|status| status.wait(waiting));
+    }
+
+    /// Has the status show who answers, and how.
+    fn look(&self) {
+        if self.shared.editing {
+            let (dispatcher, shared) = (self.dispatcher.clone(), self.shared.clone());
+            tokio::spawn(async move {
+                let view = dispatcher.view(&Lane::Console).await;
+                shared.screen.status(|status| status.look(&view));
+            });
+        }
+    }
+
     fn waiting(&self) -> bool {
         self.shared.answers.borrow().all < self.submitted || !self.steering.is_empty()
     }
@@ -166,7 +221,7 @@ impl Session<'_> {
         let mut typed = None;
         self.shared.questions.send_modify(|waiting| typed = waiting.take(line));
         match typed {
-            Some(Typed::Decision(id, decision)) => {
+            Some(Reading::Decision(id, decision)) => {
                 self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| {
                     if refusal == AnswerRefusal::Gone {
                         // Its turn ended in this very moment: the next line is not for it.
@@ -177,12 +232,12 @@ impl Session<'_> {
                     refusal.to_string()
                 })
             }
-            Some(Typed::More(next)) => {
+            Some(Reading::More(next)) => {
                 self.shared.print(&next);
                 self.shared.prompt();
                 Ok(())
             }
-            Some(Typed::Unclear(why)) => Err(why),
+            Some(Reading::Unclear(why)) => Err(why),
             None => Err("the question is no longer open".to_owned()),
         }
     }
@@ -218,7 +273,7 @@ impl Session<'_> {
                 "" => Err("write what the agent should know behind /steer".to_owned()),
                 text => {
                     let (dispatcher, event) = (self.dispatcher.clone(), event(text));
-                    self.steering.spawn(async move { dispatcher.steer(event).await });
+                    self.steering.spawn(async move { Ok(dispatcher.steer(event).await?.outcome().await) });
                     return true;
                 }
             },
@@ -231,6 +286,8 @@ impl Session<'_> {
                 }
                 Some(id) => self.dispatcher.resume(&Lane::Console, id, true, TELL).await,
             },
+            Some("/open") => self.shared.folded().open(words.next()),
+            Some("/file") => self.add_file(line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim())),
             Some("/recover") => Ok(self.dispatcher.recover_lane(&Lane::Console).await),
             Some("/compact") => self.dispatcher.compact(&Lane::Console).await,
             Some("/backend") => match words.next() {
@@ -259,12 +316,21 @@ impl Session<'_> {
                 Ok(()) => return true,
                 Err(unclear) => Err(unclear),
             },
+            None if self.is_cut(line) => {
+                Err(format!("the terminal cuts lines at {CUT} bytes; send it through a pipe, or as a file (/file)"))
+            }
             None => match self.submit(line) {
                 // The `>` comes back with the answer.
                 Ok(()) => return true,
                 Err(rejection) => Err(rejection),
             },
         };
+        if matches!(command, Some("/reset" | "/sessions" | "/backend" | "/model")) && said.is_ok() {
+            self.shared.screen.status(Status::forget);
+        }
+        if command.is_some() {
+            self.look();
+        }
         match said {
             Ok(text) if text.is_empty() => {}
             Ok(text) => self.shared.aside(&text),
@@ -281,10 +347,32 @@ impl Session<'_> {
     }
 
     fn submit(&mut self, line: &str) -> Result<(), String> {
-        self.dispatcher.submit(event(line)).map_err(|reason| reason.to_string())?;
+        // What is piped in stays as it is.
+        let (text, named) = if self.shared.live { files::named(line, home().as_deref()) } else { (line.to_owned(), Vec::new()) };
+        let attached = self.files.iter().cloned().chain(named).collect();
+        self.dispatcher.submit(NewEvent { attached, ..event(&text) }).map_err(|reason| reason.to_string())?;
+        self.files.clear();
         self.submitted += 1;
+        self.count();
         Ok(())
     }
+
+    fn add_file(&mut self, path: &str) -> Result<String, String> {
+        let file = files::attached(path.trim_matches('"'), home().as_deref())?;
+        let told = format!("{} ({} bytes) goes along with the next prompt", one_line(&file.name), file.size);
+        self.files.push(file);
+        Ok(told)
+    }
+
+    /// Whether a terminal that edits lines itself dropped the end of one.
+    fn is_cut(&self, line: &str) -> bool {
+        self.shared.live && !self.shared.editing && line.len() >= CUT
+    }
+}
+
+/// The commands, each with its `/`.
+pub(super) fn commands() -> impl Iterator<Item = &'static str> {
+    HELP.lines().filter(|line| line.starts_with('/')).filter_map(|line| line.split_whitespace().next())
 }
 
 fn is_stop(line: &str) -> bool {
@@ -302,25 +390,6 @@ fn event(text: &str) -> NewEvent {
     NewEvent::new(kind, lane, origin, text)
 }
 
-/// Lines of stdin, read on a thread of their own: a blocked read must not hold the program's end up.
-fn read_lines() -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel(16);
-    let spawned = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
-        let stdin = std::io::stdin().lock();
-        for line in stdin.split(b'\n') {
-            let Ok(line) = line else { break };
-            let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
-            if sender.blocking_send(line).is_err() {
-                break;
-            }
-        }
-        if std::io::stdin().is_terminal() {
-            // Ctrl-D leaves the cursor behind the prompt.
-            let _ = writeln!(std::io::stdout());
-        }
-    });
-    if let Err(error) = spawned {
-        tracing::error!(%error, "cannot read stdin");
-    }
-    receiver
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from)
 }

@@ -9,6 +9,9 @@ use super::{Agent, Halt};
 /// How soon a wish to stop is noticed while nobody answers.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// A picture of one dot.
+const DOT: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 /// Where the answers to questions come from.
 pub(super) struct Answers {
     lines: Option<Receiver<Value>>,
@@ -22,7 +25,12 @@ enum Decision {
     Deny(Option<String>),
     Stop,
     Answers(Vec<String>),
+    Declined,
     Dismissed,
+    /// One of our own answers.
+    Chosen(String),
+    /// Allowed, with another command.
+    Changed(String),
 }
 
 impl Answers {
@@ -75,6 +83,66 @@ impl Agent<'_> {
         }
     }
 
+    /// Asks for permission with answers of its own, which hold for different times, and takes another command.
+    pub(super) fn choose(&mut self, command: &str) -> Result<(), Halt> {
+        let option = |id: &str, label: &str, allows: bool, scope: &str| json!({"id": id, "label": label, "allows": allows, "scope": scope});
+        let options = json!([
+            option("once", "Run it", true, "once"),
+            option("project", "Run such commands", true, "project"),
+            option("never", "Never run such commands", false, "project"),
+        ]);
+        let input = json!({"command": command});
+        let title = format!("Run `{command}`?");
+        let question = json!({"title": title, "tool": "shell", "about": command, "input": input, "options": options, "changeable": true});
+        match self.ask(question)? {
+            Decision::Allow => self.pretend_to_run(command),
+            Decision::Chosen(option) if option == "never" => self.text("I will not ask for such commands again."),
+            Decision::Chosen(option) => {
+                self.pretend_to_run(command)?;
+                self.text(&format!("Done, as you chose: {option}."))
+            }
+            Decision::Changed(command) => {
+                self.pretend_to_run(&command)?;
+                self.text("Done, as you changed it.")
+            }
+            other => self.refused(other),
+        }
+    }
+
+    /// Asks questions that want answers of different kinds.
+    pub(super) fn survey(&mut self) -> Result<(), Halt> {
+        let questions = json!([
+            {"id": "many", "text": "How many?", "says": "Of the things I would make.", "form": "whole", "words": true, "preset": ["3"]},
+            {"id": "sure", "text": "Are you sure?", "form": "yes-no"},
+            {"id": "colour", "text": "Which colour?", "optional": true,
+                "options": [{"id": "r", "label": "Red", "says": "as blood"}, {"id": "b", "label": "Blue", "says": "as the sea"}]},
+            {"id": "word", "text": "What is the magic word?", "words": true, "secret": true},
+        ]);
+        match self.ask(json!({"title": "A few questions.", "questions": questions}))? {
+            Decision::Answers(answers) => self.text(&format!("You gave me {} answers.", answers.len())),
+            other => self.refused(other),
+        }
+    }
+
+    /// Makes a picture.
+    pub(super) fn draw(&mut self) -> Result<(), Halt> {
+        self.say(&json!({"type": "artifact", "name": "dot.png", "media": "image/png", "base64": DOT}))?;
+        self.text("This is the smallest picture I can draw.")
+    }
+
+    /// Has a helper look at something, and begins something that goes on behind it.
+    pub(super) fn delegate(&mut self) -> Result<(), Halt> {
+        let task = |id: &str, title: &str, status: &str, background: bool| json!({"type": "task", "id": id, "title": title, "status": status, "background": background});
+        self.say(&json!({"type": "tool", "id": "h1", "tool": "helper", "about": "look around"}))?;
+        self.say(&task("h", "look around", "running", false))?;
+        self.say(&json!({"type": "text", "parent": "h1", "text": "I looked everywhere."}))?;
+        self.say(&task("h", "look around", "done", false))?;
+        self.say(&json!({"type": "tool-end", "id": "h1", "ok": true,
+            "diffs": [{"path": "new.txt", "change": "renamed", "was": "old.txt"}, {"path": "dot.png", "change": "deleted", "binary": true}]}))?;
+        self.say(&task("b", "watch the weather", "running", true))?;
+        self.text("My helper looked around. Something goes on in the background.")
+    }
+
     /// Asks for approval of a plan.
     pub(super) fn propose(&mut self) -> Result<(), Halt> {
         let plan = "## The plan\n\n1. Look at everything\n2. Think\n3. Change as little as possible";
@@ -108,6 +176,7 @@ impl Agent<'_> {
         match decision {
             Decision::Stop => Err(Halt::Interrupted),
             Decision::Deny(Some(words)) => self.text(&format!("Then not, because: {words}")),
+            Decision::Declined => self.text("Then I go on without an answer."),
             Decision::Dismissed => self.text("Nobody answered, so I did not."),
             _ => self.text("Then not."),
         }
@@ -146,6 +215,9 @@ fn read(line: &Value) -> Decision {
         Some("always") => Decision::Always,
         Some("deny") => Decision::Deny(line["words"].as_str().map(str::to_owned)),
         Some("stop") => Decision::Stop,
+        Some("declined") => Decision::Declined,
+        Some("chosen") => Decision::Chosen(line["option"].as_str().unwrap_or_default().to_owned()),
+        Some("changed") => Decision::Changed(line["input"]["command"].as_str().unwrap_or_default().to_owned()),
         Some("answers") => {
             let values = |pair: &Value| {
                 let values: Vec<&str> = pair[1].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -14,6 +14,8 @@ I am a scripted agent. Begin a prompt with one of these words:
 - `help`: this list
 - `tool COMMAND`: pretend to run a command
 - `ask COMMAND`, `edit`: ask for permission to run one, to change a file
+- `choose COMMAND`, `survey`: ask with answers of my own, ask questions of all kinds
+- `draw`, `delegate`: make a picture, have a helper work
 - `propose`, `question`, `login`: ask for approval of a plan, for answers, for a sign-in
 - `think TOPIC`: think before answering
 - `plan`: make a plan and tick it off
@@ -39,6 +41,10 @@ impl Agent<'_> {
             "tool" => self.tool(if rest.is_empty() { "echo hello" } else { rest }),
             "ask" => self.ask_to_run(if rest.is_empty() { "echo hello" } else { rest }),
             "edit" => self.ask_to_edit(),
+            "choose" => self.choose(if rest.is_empty() { "echo hello" } else { rest }),
+            "survey" => self.survey(),
+            "draw" => self.draw(),
+            "delegate" => self.delegate(),
             "propose" => self.propose(),
             "question" => self.question(),
             "login" => self.sign_in(),

@@ -138,6 +138,11 @@ fn questions_are_asked_and_every_decision_is_heard() {
         ("ask ls", json!({"decision": "deny"}), "Then not."),
         ("edit", json!({"decision": "deny", "words": "it is mine"}), "because: it is mine"),
         ("propose", json!({"decision": "allow"}), "with the plan."),
+        ("choose ls", json!({"decision": "chosen", "option": "project"}), "as you chose: project."),
+        ("choose ls", json!({"decision": "chosen", "option": "never"}), "not ask for such commands again."),
+        ("choose ls", json!({"decision": "changed", "input": {"command": "pwd"}}), "as you changed it."),
+        ("survey", json!({"decision": "declined"}), "go on without an answer."),
+        ("survey", json!({"decision": "answers", "answers": [["many", ["3"]], ["sure", ["yes"]]]}), "me 2 answers."),
         ("login", json!({"decision": "dismissed"}), "so I did not."),
         (
             "question",

@@ -1,15 +1,22 @@
 //! The requests we make of Discord, by meaning.
 //!
-//! Every message says that nobody is pinged, whatever its text holds; every new message carries a nonce that Discord
+//! Every message says that nobody is pinged, whatever its text holds, but for a question or a word that an answer is there,
+//! which call whoever is asked or asked; every new message carries a nonce that Discord
 //! enforces, so that repeating a request never posts twice. Pinned by the local Discord of the tests, which refuses
 //! anything else.
+
+mod reactions;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::rest::{Call, Patience, Rest, RestError, Upload};
-use super::wire::{Application, Channel, GatewayBot, Member, Message, User};
+use super::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
 
 /// What became of a post.
 #[derive(Debug)]
@@ -30,9 +37,20 @@ pub(super) fn nonce() -> String {
 #[derive(Clone, Debug)]
 pub(super) struct Api {
     pub(super) rest: Rest,
+    /// Channels in which nothing can be replied to.
+    unread: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl Api {
+    pub(super) fn new(rest: Rest) -> Self {
+        Self { rest, unread: Arc::default() }
+    }
+
+    /// What the bot may do somewhere has changed.
+    pub(super) fn permissions_changed(&self) {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     pub(super) async fn me(&self, patience: Patience) -> Result<User, RestError> {
         self.get("/users/@me".to_owned(), ("GET me", 0), patience).await
     }
@@ -51,6 +69,10 @@ impl Api {
 
     pub(super) async fn member(&self, guild: u64, user: u64, patience: Patience) -> Result<Member, RestError> {
         self.get(format!("/guilds/{guild}/members/{user}"), ("GET member", guild), patience).await
+    }
+
+    pub(super) async fn roles(&self, guild: u64, patience: Patience) -> Result<Vec<Role>, RestError> {
+        self.get(format!("/guilds/{guild}/roles"), ("GET roles", guild), patience).await
     }
 
     pub(super) async fn message(&self, channel: u64, message: u64, patience: Patience) -> Result<Message, RestError> {
@@ -94,33 +116,6 @@ impl Api {
         self.rest.send(&call, patience).await.map(drop)
     }
 
-    /// Marks a message as seen and not taken: an hourglass.
-    pub(super) async fn mark(&self, channel: u64, message: u64, patience: Patience) -> Result<(), RestError> {
-        self.react(channel, message, "⏳", patience).await
-    }
-
-    /// Puts a reaction on a message.
-    pub(super) async fn react(&self, channel: u64, message: u64, emoji: &str, patience: Patience) -> Result<(), RestError> {
-        self.reaction(Method::PUT, channel, message, emoji, patience).await
-    }
-
-    /// Takes a reaction back.
-    pub(super) async fn unreact(&self, channel: u64, message: u64, emoji: &str, patience: Patience) -> Result<(), RestError> {
-        self.reaction(Method::DELETE, channel, message, emoji, patience).await
-    }
-
-    async fn reaction(&self, method: Method, channel: u64, message: u64, emoji: &str, patience: Patience) -> Result<(), RestError> {
-        let emoji: String = emoji.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let call = Call {
-            method,
-            path: format!("/channels/{channel}/messages/{message}/reactions/{emoji}/@me"),
-            bucket: Some(("PUT reaction", channel)),
-            body: None,
-            by_interaction: false,
-        };
-        self.rest.send(&call, patience).await.map(drop)
-    }
-
     /// Opens a public thread on a message; its id is the message's. Returns whether there was none.
     pub(super) async fn thread(&self, channel: u64, message: u64, name: &str, patience: Patience) -> Result<bool, RestError> {
         let call = Call {
@@ -149,7 +144,7 @@ impl Api {
         self.rest.send_file(&call, file, patience).await.map(drop)
     }
 
-    /// Posts a message, as a reply where `reply_to` still exists. The same nonce never posts twice.
+    /// Posts a message, as a reply where `reply_to` still exists and may be read. The same nonce never posts twice.
     pub(super) async fn post(
         &self,
         channel: u64,
@@ -167,12 +162,53 @@ impl Api {
         channel: u64,
         reply_to: Option<u64>,
         nonce: &str,
+        said: (&str, &Value),
+        patience: Patience,
+    ) -> Result<Posted, RestError> {
+        self.call_for(channel, reply_to, None, nonce, said, patience).await
+    }
+
+    /// Posts a message with buttons and menus, and pings one user whom it names.
+    pub(super) async fn call_for(
+        &self,
+        channel: u64,
+        reply_to: Option<u64>,
+        user: Option<u64>,
+        nonce: &str,
+        said: (&str, &Value),
+        patience: Patience,
+    ) -> Result<Posted, RestError> {
+        let unread = || self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let reply_to = reply_to.filter(|_| !unread().contains(&channel));
+        match self.post_as(channel, reply_to, user, nonce, said, patience).await {
+            Err(error) if error.forbids_replies() && reply_to.is_some() => {
+                if unread().insert(channel) {
+                    warn!(
+                        channel,
+                        "cannot reply to messages in this channel; answers are posted without what they reply to\nhint: the bot needs Read Message History there"
+                    );
+                }
+                self.post_as(channel, None, user, nonce, said, patience).await
+            }
+            posted => posted,
+        }
+    }
+
+    async fn post_as(
+        &self,
+        channel: u64,
+        reply_to: Option<u64>,
+        user: Option<u64>,
+        nonce: &str,
         (content, components): (&str, &Value),
         patience: Patience,
     ) -> Result<Posted, RestError> {
         let mut body = json!({
             "content": content, "allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true,
         });
+        if let Some(user) = user {
+            body["allowed_mentions"]["users"] = json!([user.to_string()]);
+        }
         if !components.is_null() {
             body["components"] = components.clone();
         }
@@ -187,10 +223,6 @@ impl Api {
             by_interaction: false,
         };
         posted(&self.rest.send(&call, patience).await?)
-    }
-
-    pub(super) async fn edit(&self, channel: u64, message: u64, content: &str, patience: Patience) -> Result<(), RestError> {
-        self.edit_with(channel, message, content, &Value::Null, patience).await
     }
 
     /// Changes the text, and the buttons and menus unless `components` is null.
@@ -239,6 +271,12 @@ impl Api {
     /// Answers at once, visible to the user alone (callback type 4, flag 64).
     pub(super) async fn answer_privately(&self, interaction: u64, token: &str, text: &str, patience: Patience) -> Result<(), RestError> {
         let body = json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": {"parse": []}}});
+        self.callback(interaction, token, body, patience).await
+    }
+
+    /// Answers at once, visible to everybody (callback type 4).
+    pub(super) async fn answer_at_once(&self, interaction: u64, token: &str, text: &str, patience: Patience) -> Result<(), RestError> {
+        let body = json!({"type": 4, "data": {"content": text, "allowed_mentions": {"parse": []}}});
         self.callback(interaction, token, body, patience).await
     }
 

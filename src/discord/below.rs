@@ -44,14 +44,14 @@ fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
             FooterPart::Model => answer.model.as_deref().map(|model| one_line(model, 60)),
             FooterPart::Time => (answer.took > Duration::ZERO).then(|| time(answer.took)),
             FooterPart::Tokens => answer.usage.as_ref().and_then(tokens),
-            FooterPart::Cost => answer.usage.and_then(|usage| usage.cost_usd).filter(|cost| *cost > 0.0).map(money),
+            FooterPart::Cost => answer.usage.as_ref().and_then(|usage| usage.cost_usd).filter(|cost| *cost > 0.0).map(money),
         })
         .filter(|part| !part.is_empty())
         .collect();
     (!told.is_empty()).then(|| format!("-# {}", told.join(" · ")))
 }
 
-fn time(took: Duration) -> String {
+pub(super) fn time(took: Duration) -> String {
     match took.as_secs() {
         0 => format!("{:.1} s", took.as_secs_f64().max(0.1)),
         seconds @ 1..60 => format!("{seconds} s"),
@@ -88,10 +88,17 @@ pub(super) fn whole(text: &str, below: &[String]) -> Vec<String> {
     pieces
 }
 
-/// The beginning of a text that is too long to post, cut at a good place, with a word on the rest.
-pub(super) fn beginning(text: &str, note: &str) -> String {
-    let first = split(text, MESSAGE - NOTE).into_iter().next().unwrap_or_default();
-    format!("{first}\n-# {}", one_line(note, NOTE - 4))
+/// The first messages of a text, at most so many; where there are more, the last one is cut at a good place and has a word on
+/// the rest.
+pub(super) fn opening(text: &str, most: usize, note: &str) -> Vec<String> {
+    let mut pieces = split(text, MESSAGE);
+    if pieces.len() > most {
+        pieces.truncate(most);
+        let last = pieces.pop().unwrap_or_default();
+        let first = split(&last, MESSAGE - NOTE).into_iter().next().unwrap_or_default();
+        pieces.push(format!("{first}\n-# {}", one_line(note, NOTE - 4)));
+    }
+    pieces
 }
 
 /// A long text as files of at most [`FILE`] bytes.
@@ -129,7 +136,9 @@ mod tests {
             detail: None,
             usage: None,
             took: Duration::ZERO,
+            files: vec![],
             offer: None,
+            ping: None,
         }
     }
 
@@ -173,8 +182,11 @@ mod tests {
     #[test]
     fn a_long_text_begins_in_a_message_that_renders_and_goes_on_in_files_that_fit() {
         let text = format!("Intro\n```rust\n{}```\n", "let a = 1;\n".repeat(2_000));
-        let begun = beginning(&text, "The whole answer is attached.");
-        assert!(begun.chars().count() <= MESSAGE && begun.ends_with("```\n-# The whole answer is attached."), "{begun}");
+        let begun = opening(&text, 2, "The whole answer is attached.");
+        let fits = |piece: &String| piece.chars().count() <= MESSAGE && piece.matches("```").count().is_multiple_of(2);
+        assert!(begun.len() == 2 && begun.iter().all(fits) && begun[0] == split(&text, MESSAGE)[0], "{begun:?}");
+        assert!(begun[1].ends_with("```\n-# The whole answer is attached."), "{begun:?}");
+        assert_eq!(opening("short", 2, "more"), ["short"]);
         let parts = files(&"ä".repeat(FILE));
         assert_eq!(
             parts.iter().map(|(name, bytes)| (name.as_str(), bytes.len())).collect::<Vec<_>>(),

@@ -141,8 +141,9 @@ impl Checkup {
     pub fn new(options: &Options) -> Result<Self, StartError> {
         check_shape(options.token.expose_secret())?;
         let unreachable = |error: reqwest::Error| StartError::Unreachable { base: options.api_base.clone(), why: error.to_string() };
-        let rest = Rest::new(&options.api_base, options.token.clone()).map_err(unreachable)?;
-        Ok(Self { api: Api { rest }, guilds: HashMap::new() })
+        let rest = Rest::new(&options.api_base, options.token.clone(), options.requests_per_second, options.windows.clock())
+            .map_err(unreachable)?;
+        Ok(Self { api: Api::new(rest), guilds: HashMap::new() })
     }
 
     /// Asks who the bot is.

@@ -114,12 +114,12 @@ pub(super) const TABLE: [Command; 18] = [
     panel(
         "backend",
         "Who answers in this channel",
-        &[choice("name", "Who should answer; `default` for the usual one")],
+        &[choice("name", "Who should answer; `unset` for the usual one")],
         Order::Set(Setting::Backend),
     ),
-    panel("model", "Which model answers", &[choice("name", "The model; `default` for the usual one")], Order::Set(Setting::Model))
+    panel("model", "Which model answers", &[choice("name", "The model; `unset` for the usual one")], Order::Set(Setting::Model))
         .needing(Feature::Model),
-    panel("thinking", "How much the model thinks", &[choice("level", "How much; `default` for the usual")], Order::Set(Setting::Effort))
+    panel("thinking", "How much the model thinks", &[choice("level", "How much; `unset` for the usual")], Order::Set(Setting::Effort))
         .needing(Feature::Effort),
     panel(
         "safety",

@@ -2,6 +2,7 @@
 
 use tracing::{debug, info};
 
+use super::flow::Rank;
 use super::mention::{self, Name};
 use super::reception::{Reception, key};
 use super::wire::Edit;
@@ -14,7 +15,8 @@ impl Reception {
     /// stays as it was asked.
     pub(super) fn edited(&self, edit: &Edit, names: &[Name]) {
         let (channel, message) = (edit.channel_id, edit.id);
-        let prompt = mention::prompt(edit.content.as_deref().unwrap_or_default(), self.identity.id, names);
+        let prompt =
+            mention::prompt(edit.content.as_deref().unwrap_or_default(), self.identity.id, self.people.known_role(edit.guild_id), names);
         // Without the right to read it, or nothing to ask.
         if prompt.is_empty() {
             return;
@@ -23,7 +25,7 @@ impl Reception {
             Ok(true) => {
                 let (api, patience) = (self.api.clone(), self.patience);
                 tokio::spawn(async move {
-                    if let Err(error) = api.react(channel, message, PENCIL, patience).await {
+                    if let Err(error) = api.react(channel, message, PENCIL, patience.of(Rank::Sign)).await {
                         debug!(channel, %error, "cannot mark an edited message; the permission Add Reactions lets me");
                     }
                 });

@@ -226,7 +226,7 @@ impl Login {
                 }
             };
             let result = runtime.block_on(async {
-                let api = Api { rest: inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))? };
+                let api = Api::new(inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))?);
                 let panels = Arc::new(Panels {
                     api: api.clone(),
                     sender: inner.api.clone(),
@@ -240,6 +240,7 @@ impl Login {
                 let handler = Handler {
                     generation,
                     current,
+                    inner: Arc::clone(&inner),
                     api,
                     panels,
                     identity: Arc::clone(&inner.identity),

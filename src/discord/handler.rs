@@ -18,7 +18,7 @@ use serenity::model::event::Event;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{info, warn};
 
-use super::api::Api;
+use super::api::{Api, nonce};
 use super::asks::{Asks, Press, Presses};
 use super::commands::{self, Verb, Who};
 use super::gateway::Phase;
@@ -26,10 +26,10 @@ use super::intake::{Asker, Desk};
 use super::interactions::{Ack, Interactions};
 use super::mention::{self, Name};
 use super::panel::{Caller, Panels};
-use super::reception::{Arrival, CLOSING, Parent, answer, stop_text};
+use super::reception::{Arrival, CLOSING, Heard, Parent, stop_text};
 use super::rest::Patience;
 use super::wire::{Edit, Message, Slash, User, WORDS};
-use super::{Identity, Windows};
+use super::{Identity, Inner, Windows};
 use crate::event::Lane;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
@@ -37,11 +37,24 @@ const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from
 /// Events without which we are deaf.
 const NEEDED: [&str; 5] = ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
 
+/// Events behind which the bot may do more than before.
+const PERMISSIONS: [&str; 8] = [
+    "CHANNEL_UPDATE",
+    "THREAD_UPDATE",
+    "GUILD_CREATE",
+    "GUILD_UPDATE",
+    "GUILD_ROLE_CREATE",
+    "GUILD_ROLE_UPDATE",
+    "GUILD_ROLE_DELETE",
+    "GUILD_MEMBER_UPDATE",
+];
+
 /// Takes events of one login.
 pub(super) struct Handler {
     /// Which login this is, and which one counts: an abandoned one may still speak.
     pub(super) generation: u64,
     pub(super) current: Arc<AtomicU64>,
+    pub(super) inner: Arc<Inner>,
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) interactions: Arc<Interactions>,
@@ -66,8 +79,12 @@ impl RawEventHandler for Handler {
                 let (user, guilds) = (event.ready.user.name.clone(), event.ready.guilds.len());
                 let _ = self.arrivals.send(Arrival::LoggedIn { user, guilds });
                 self.phase.send_replace(Phase::Ready);
+                self.connected();
             }
-            Event::Resumed(_) => info!("discord session resumed; nothing was missed"),
+            Event::Resumed(_) => {
+                info!("discord session resumed; nothing was missed");
+                self.connected();
+            }
             Event::MessageCreate(event) => self.message(Message::from(&event.message), &context),
             Event::MessageUpdate(event) => self.edit(Edit::from(&event), &context),
             Event::MessageDelete(event) => self.deleted(event.channel_id.get(), vec![event.message_id.get()]),
@@ -80,6 +97,15 @@ impl RawEventHandler for Handler {
                 Interaction::Modal(press) => self.press(serde_json::to_value(press).ok().as_ref()),
                 _ => {}
             },
+            Event::ChannelUpdate(_)
+            | Event::ThreadUpdate(_)
+            | Event::GuildCreate(_)
+            | Event::GuildUpdate(_)
+            | Event::GuildRoleCreate(_)
+            | Event::GuildRoleUpdate(_)
+            | Event::GuildRoleDelete(_) => self.permissions_changed(),
+            Event::GuildMemberUpdate(event) if event.user.id.get() == self.identity.id => self.permissions_changed(),
+            Event::Unknown(unknown) if PERMISSIONS.contains(&unknown.kind.as_str()) => self.permissions_changed(),
             Event::Unknown(unknown) if NEEDED.contains(&unknown.kind.as_str()) => {
                 if self.warned.lock().expect("nothing panics under this lock").insert(unknown.kind.clone()) {
                     warn!(event = %unknown.kind, "discord sends this event in a form serenity does not know; reading what we need of it");
@@ -113,6 +139,17 @@ impl RawEventHandler for Handler {
 }
 
 impl Handler {
+    /// What is held up because Discord was away is tried again; nobody knows what changed meanwhile.
+    fn connected(&self) {
+        self.inner.api.rest.heard_of();
+        self.permissions_changed();
+    }
+
+    fn permissions_changed(&self) {
+        self.inner.api.permissions_changed();
+        self.inner.holding.permissions_changed();
+    }
+
     fn message(&self, message: Message, context: &Context) {
         // Most messages are none of our business: look no further at those of programs.
         if message.author.bot {
@@ -166,20 +203,30 @@ impl Handler {
         }
         if command.who == Who::Owners && !asker.owner {
             self.identity.log_refusal(&asker, &format!("`/{}` is for owners", command.name));
-            return self.refuse(&slash, "Only my owner may do that. (owner only)");
+            return self.refuse(&slash, "Only my owner may do that.");
         }
         if let Verb::Panel(order) = verb {
             return self.panels.slash(Caller::from(&slash), order, slash.given);
         }
         let ack = self.interactions.open(slash.interaction, slash.token.clone(), self.windows.interaction);
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
+        let (channel, patience) = (slash.channel, self.windows.send);
         let (kept, is_kept) = oneshot::channel();
         let doors = Arc::clone(&self.interactions);
         tokio::spawn(async move {
-            if let Err(why) = is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned())) {
+            let told = match is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned())) {
+                Ok(Heard::Kept) => None,
+                Ok(Heard::Done(answer)) => Some(match api.answer_at_once(interaction, &token, &answer, ACK).await {
+                    // It is done, whether or not the command can still be answered.
+                    Err(_) => api.post(channel, None, &nonce(), &answer, patience).await.map(drop),
+                    said => said,
+                }),
+                Err(why) => Some(api.answer_privately(interaction, &token, &why, ACK).await),
+            };
+            if let Some(told) = told {
                 doors.take(interaction);
                 ack.send_replace(Ack::Lost);
-                if let Err(error) = api.answer_privately(interaction, &token, &why, ACK).await {
+                if let Err(error) = told {
                     warn!(interaction, %error, "cannot answer a command");
                 }
                 return;
@@ -194,13 +241,11 @@ impl Handler {
             let _ = self.arrivals.send(Arrival::Slash(Box::new(slash), verb, kept));
             return;
         }
-        let _ = kept.send(Ok(()));
-        // Stopping does not wait its turn.
-        let (api, identity, interactions) = (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
-        let (intake, patience) = (Arc::clone(&self.desk.intake), self.windows.send);
+        // Stopping does not wait its turn. It is told when it is on disk.
+        let intake = Arc::clone(&self.desk.intake);
         tokio::spawn(async move {
-            let stopped = intake.stop(&Lane::Channel(slash.channel)).await;
-            answer(&api, &identity, &interactions, &slash, stop_text(stopped), patience);
+            let stopped = intake.stop(&Lane::Channel(channel)).await;
+            let _ = kept.send(Ok(Heard::Done(stop_text(stopped).into())));
         });
     }
 

@@ -1,13 +1,14 @@
 //! What the adapter needs of the rest of the program, besides being its [`Outlet`](crate::dispatch::Outlet).
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::panel::Panel;
 use crate::agent::Decision;
-use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Person, Pulse, Refusal};
-use crate::event::{Lane, NewEvent};
+use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Person, Pulse, Refusal, Stopped};
+use crate::event::{Lane, NewEvent, Sequence};
 
 /// Why a prompt is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub struct NotTaken {
     /// It may be taken later, by this life or the next: nobody is to be told that it never is.
     pub later: bool,
 }
+
+/// What to tell the user of a message for a running turn, as soon as that is known, at most at the end of the turn; none: the
+/// answer that comes says enough.
+pub type Steering = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// Where prompts go. Called in the order of arrival for each channel; must not block for long.
 #[async_trait]
@@ -42,23 +47,29 @@ pub trait Intake: Send + Sync {
     /// People were told of a refusal.
     fn declined(&self, declined: Declined);
 
-    /// Stops the running turn of a lane and forgets what waits there, for good, whatever dies; false when there was nothing.
-    /// May be called while another call is under way.
-    async fn stop(&self, lane: &Lane) -> bool;
-
-    /// Hands a message to the running turn of its lane, or takes it as a prompt where that is not possible. Returns what to
-    /// tell the user; none: the answer that comes says enough. May take as long as the turn, and be called while another
+    /// Stops the running turn of a lane and forgets what waits there, for good, whatever dies. May be called while another
     /// call is under way.
+    async fn stop(&self, lane: &Lane) -> Stopped;
+
+    /// Stops the turn of an event, if it is the one that runs in a lane, for good; what waits there goes on. False: it does
+    /// not run. May be called while another call is under way.
+    async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool;
+
+    /// Hands a message to the running turn of its lane, or takes it as a prompt where that is not possible. Returns once it
+    /// is kept. May be called while another call is under way.
     ///
     /// # Errors
     /// Why it is not taken, in words for the user.
-    async fn steer(&self, event: NewEvent) -> Result<Option<String>, String>;
+    async fn steer(&self, event: NewEvent) -> Result<Steering, String>;
 
     /// Takes a person's decision about a question of an agent. Called on the gateway's thread: must not block.
     ///
     /// # Errors
     /// [`AnswerRefusal`], in words for the user.
     fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal>;
+
+    /// Takes what a person wrote in a lane as the answer to the question that is open there. None: it decides nothing.
+    fn answer_in_words(&self, lane: &Lane, person: &Person, words: &str) -> Option<Result<(), AnswerRefusal>>;
 
     /// Whether a person may answer a question. Called on the gateway's thread: must not block.
     ///
@@ -72,6 +83,9 @@ pub trait Intake: Send + Sync {
 
     /// Whether a lane was used before, or the operator wrote about it.
     async fn knows(&self, lane: &Lane) -> bool;
+
+    /// Whether everything that people write in a channel is for the bot.
+    async fn reads_all(&self, lane: &Lane) -> bool;
 
     /// Takes a prompt back that waits, by its event's key; false when it does not wait.
     fn withdraw(&self, key: &str) -> bool;

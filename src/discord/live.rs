@@ -2,60 +2,52 @@
 //!
 //! Idempotent: a message whose creation may or may not have reached Discord keeps its nonce, so that trying again finds
 //! it instead of posting twice, also after a restart: nonces follow from the event, and the ids of messages are noted with
-//! it. Pinned by `tests/discord.rs` (cut connections, deleted messages, late interactions).
+//! it. Whatever is cut off where, what stands there says that it is not all. Pinned by `tests/discord/` (cut connections,
+//! deleted messages, late interactions, answers that are held up).
+
+mod place;
+mod slot;
+mod unsure;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::debug;
 
+pub(super) use self::place::Place;
+use self::slot::{Below, Slot};
+use self::unsure::Unsure;
 use super::Inner;
 use super::api::Posted;
-use super::interactions::Door;
+use super::heading;
 use super::rest::{Patience, RestError};
+use super::stopping;
 use crate::dispatch::Traces;
 use crate::figures;
 
-/// What a command's own message says once its token is about to run out.
+/// What a command's own message says once its token is about to run out, or something else stands below it.
 const FOLLOWS: &str = "-# This takes a while: the answer follows below.";
-
-/// Where an answer goes.
-#[derive(Clone)]
-pub(super) struct Place {
-    pub(super) channel: u64,
-    /// The message it answers.
-    pub(super) reply_to: Option<u64>,
-    /// The command it answers.
-    pub(super) door: Option<Door>,
-    /// Whether it answers a command, whose own message comes first; without a door it cannot be reached any more.
-    pub(super) command: bool,
-}
-
-impl Place {
-    /// A channel, in which nothing in particular is answered.
-    pub(super) fn of(channel: u64) -> Self {
-        Self { channel, reply_to: None, door: None, command: false }
-    }
-}
-
-#[derive(Debug)]
-struct Slot {
-    nonce: String,
-    /// None: not made, or not known to be.
-    id: Option<u64>,
-    shown: String,
-}
+/// What stands below a part while the next one is not there.
+const MORE: &str = "⏳ The rest follows";
+/// Among the ids of a reply: what follows stands below something else.
+const BREAK: u64 = 0;
 
 /// The messages of one answer.
 pub(super) struct Live {
     inner: Arc<Inner>,
     place: Place,
+    /// Those that something else stands below of.
+    above: Vec<Slot>,
     slots: Vec<Slot>,
     traces: Traces,
+    /// The event whose turn a button stops while it runs; none: there is no button.
+    stops: Option<u64>,
+    /// The one that was to be made last.
+    unsure: Option<Unsure>,
     /// How often the message of each place was given up and made anew.
     anew: Vec<u32>,
-    /// The ids that were noted last.
+    /// What was noted last.
     noted: Vec<u64>,
     /// Messages of earlier lives that stand before ours and are out of reach.
     before: usize,
@@ -63,29 +55,40 @@ pub(super) struct Live {
 
 impl Live {
     /// Makes one that goes on with the messages of an earlier life, if there are any.
-    pub(super) fn new(inner: Arc<Inner>, place: Place, traces: Traces) -> Self {
+    pub(super) fn new(inner: Arc<Inner>, place: Place, traces: Traces, stops: Option<u64>) -> Self {
         let before = usize::from(place.command && place.door.is_none() && traces.resumed && traces.posted.is_empty());
-        let mut live = Self { inner, place, slots: Vec::new(), noted: traces.posted.clone(), traces, anew: Vec::new(), before };
+        let noted = traces.posted.clone();
+        let mut live =
+            Self { inner, place, above: Vec::new(), slots: Vec::new(), noted, traces, stops, unsure: None, anew: Vec::new(), before };
         for id in live.noted.clone() {
+            if id == BREAK {
+                live.stand_above();
+                continue;
+            }
             let slot = live.slot(live.slots.len());
-            live.slots.push(Slot { id: Some(id), ..slot });
+            live.slots.push(Slot { id: Some(id), below: Below::Unknown, ..slot });
         }
         live
     }
 
     /// A message to be made in this place.
     fn slot(&self, index: usize) -> Slot {
-        let number = self.before + index;
+        let number = self.before + self.above.len() + index;
         let nonce = match self.anew.get(index) {
             None | Some(0) => format!("{}.{number}", self.traces.stem),
             Some(anew) => format!("{}.{number}.{anew}", self.traces.stem),
         };
-        Slot { nonce, id: None, shown: String::new() }
+        Slot { nonce, id: None, shown: String::new(), below: Below::Nothing, fixed: false }
     }
 
     /// What keeps a file of the answer from being posted twice, also after a restart.
     pub(super) fn file_nonce(&self, number: usize) -> String {
         format!("{}.f{number}", self.traces.stem)
+    }
+
+    /// What keeps a ping from being posted twice.
+    pub(super) fn ping_nonce(&self) -> String {
+        format!("{}.p", self.traces.stem)
     }
 
     /// The next message of this place is another one.
@@ -98,7 +101,11 @@ impl Live {
 
     /// Notes which messages there are; a command's own message is one of them.
     fn note(&mut self) {
-        let ids: Vec<u64> = self.slots.iter().filter_map(|slot| slot.id).collect();
+        let mut ids: Vec<u64> = self.above.iter().filter_map(|slot| slot.id).collect();
+        if !ids.is_empty() {
+            ids.push(BREAK);
+        }
+        ids.extend(self.slots.iter().filter_map(|slot| slot.id));
         if ids != self.noted {
             (self.traces.note)(&ids);
             self.noted = ids;
@@ -140,15 +147,17 @@ impl Live {
             if index == self.slots.len() {
                 self.slots.push(self.slot(index));
             }
+            let below = self.below(index, pieces.len(), last);
             let original = self.is_original(index);
             match self.slots[index].id {
-                Some(_) if self.slots[index].shown == *piece => {}
-                Some(id) => match self.edit(index, id, piece, patience).await {
+                Some(_) if self.slots[index].is(piece, below) => {}
+                Some(id) => match self.edit(index, id, (piece, below), patience).await {
                     // Somebody deleted it: what stands below would be out of order.
                     Err(error) if error.is_gone() && !original => {
                         self.drop_from(index, patience).await;
                         self.slots.push(self.slot(index));
-                        self.make(index, piece, last, patience).await?;
+                        let below = self.below(index, pieces.len(), last);
+                        self.make(index, (piece, below), last, patience).await?;
                         figures::discord_message(last, true);
                         posted = true;
                     }
@@ -159,27 +168,82 @@ impl Live {
                         }
                         let before = self.slots.split_off(index);
                         self.slots.push(self.slot(index));
-                        self.make(index, piece, last, patience).await?;
+                        let below = self.below(index, pieces.len(), last);
+                        self.make(index, (piece, below), last, patience).await?;
                         self.delete(before, patience).await;
                         posted = true;
                     }
                     Err(error) => return Err(error),
-                    Ok(()) => {
-                        figures::discord_message(last, false);
-                        piece.clone_into(&mut self.slots[index].shown);
-                    }
+                    Ok(()) => figures::discord_message(last, false),
                 },
                 None => {
-                    self.make(index, piece, last, patience).await?;
+                    self.make(index, (piece, below), last, patience).await?;
                     figures::discord_message(last, true);
                     posted = true;
                 }
+            }
+            // The part before needs to promise this one no longer. In a draft that has time until the next one.
+            if let Some(before) = index.checked_sub(1).filter(|_| last)
+                && let Slot { id: Some(id), shown, .. } = &self.slots[before]
+                && !self.slots[before].is(shown, Below::Nothing)
+            {
+                let (id, shown) = (*id, shown.clone());
+                self.edit(before, id, (&shown, Below::Nothing), patience).await?;
             }
         }
         if self.slots.len() > pieces.len() {
             self.drop_from(pieces.len(), patience).await;
         }
         Ok(posted)
+    }
+
+    /// What is to stand below one of so many messages.
+    fn below(&self, index: usize, count: usize, last: bool) -> Below {
+        let goes_on = index + 1 < count;
+        match self.stops {
+            _ if goes_on && self.slots.get(index + 1).is_some_and(|next| next.id.is_some()) => Below::Nothing,
+            Some(_) if !last => Below::Stop,
+            _ if goes_on => Below::More,
+            _ => Below::Nothing,
+        }
+    }
+
+    fn rows(&self, below: Below) -> Value {
+        match (below, self.stops) {
+            (Below::More, _) => {
+                json!([{"type": 1, "components": [{"type": 2, "style": 2, "label": MORE, "custom_id": "more", "disabled": true}]}])
+            }
+            (Below::Stop, Some(event)) => stopping::row(event),
+            _ => json!([]),
+        }
+    }
+
+    /// From now on messages are made anew, because something else stands below those that are there, which say what they say.
+    pub(super) async fn go_below(&mut self, patience: Patience) {
+        if self.slots.iter().all(|slot| slot.id.is_none()) {
+            // A command's own message waits for something to say.
+            return self.leave_door(patience).await;
+        }
+        self.stand_above();
+        self.note();
+    }
+
+    fn stand_above(&mut self) {
+        self.above.append(&mut self.slots);
+        self.anew.clear();
+        self.place = Place::of(self.place.channel);
+    }
+
+    /// Whether an earlier life or this one left messages above something else.
+    pub(super) fn has_above(&self) -> bool {
+        !self.above.is_empty()
+    }
+
+    /// Deletes what stands above: all of it is said below.
+    pub(super) async fn drop_above(&mut self, patience: Patience) {
+        let above = std::mem::take(&mut self.above);
+        self.delete(above, patience).await;
+        self.note();
     }
 
     /// Leaves the command's own message behind; what follows are ordinary messages.
@@ -189,7 +253,9 @@ impl Live {
         if door.ack.wait_for(|ack| *ack != super::interactions::Ack::Pending).await.is_ok_and(|ack| *ack == super::interactions::Ack::Taken)
         {
             let application = self.inner.identity.application;
-            if let Err(error) = self.inner.api.edit_original(application, door.interaction, &door.token, FOLLOWS, patience).await {
+            let text = heading::under(self.place.heading.as_deref(), FOLLOWS);
+            let said = (text.as_str(), &json!([]));
+            if let Err(error) = self.inner.api.edit_original_with(application, door.interaction, &door.token, said, patience).await {
                 debug!(channel = self.place.channel, %error, "cannot say that the answer follows");
             }
         }
@@ -223,29 +289,42 @@ impl Live {
         index == 0 && self.place.door.is_some()
     }
 
-    async fn make(&mut self, index: usize, piece: &str, last: bool, patience: Patience) -> Result<(), RestError> {
-        match self.try_make(index, piece, last, patience).await {
+    async fn make(&mut self, index: usize, said: (&str, Below), last: bool, patience: Patience) -> Result<(), RestError> {
+        match self.try_make(index, said, last, patience).await {
             // An earlier life made it, and somebody deleted it.
             Err(error) if error.is_gone() && self.slots[index].id.is_some() && !self.is_original(index) => {
                 self.give_up(index);
                 self.slots[index] = self.slot(index);
-                self.try_make(index, piece, last, patience).await
+                self.try_make(index, said, last, patience).await
             }
             made => made,
         }
     }
 
-    async fn try_make(&mut self, index: usize, piece: &str, last: bool, patience: Patience) -> Result<(), RestError> {
+    async fn try_make(&mut self, index: usize, said: (&str, Below), last: bool, patience: Patience) -> Result<(), RestError> {
+        let (piece, below) = said;
+        let rows = if below == Below::Nothing { Value::Null } else { self.rows(below) };
+        // There may be one with other buttons.
+        let doubtful = self.unsure.as_ref().is_some_and(|unsure| unsure.nonce == self.slots[index].nonce);
         let posted = match (&self.place.door, index) {
-            (Some(_), 0) => self.edit_original(piece, patience).await?,
+            (Some(_), 0) => self.edit_original(piece, &rows, patience).await?,
             (door, _) => {
+                let door = door.clone();
                 let reply_to = self.place.reply_to.filter(|_| index == 0);
-                let post = self.inner.api.post(self.place.channel, reply_to, &self.slots[index].nonce, piece, patience).await;
+                let nonce = self.slots[index].nonce.clone();
+                let post = match self.find(&nonce, patience).await {
+                    Some(found) => Ok(found),
+                    None => self.inner.api.post_with(self.place.channel, reply_to, &nonce, (piece, &rows), patience).await,
+                };
+                self.was_made(&nonce, piece, &post);
                 match (post, door) {
                     // Where the bot may not post it can still answer through the command; such messages stay as they are.
                     (Err(error), Some(door)) if error.is_forbidden() && last => {
                         let application = self.inner.identity.application;
-                        self.inner.api.follow_up(application, door.interaction, &door.token, piece, patience).await?
+                        let posted = self.inner.api.follow_up(application, door.interaction, &door.token, piece, patience).await?;
+                        self.slots[index] = Slot { id: Some(posted.id), shown: piece.to_owned(), fixed: true, ..self.slot(index) };
+                        self.note();
+                        return Ok(());
                     }
                     (post, _) => post?,
                 }
@@ -257,25 +336,33 @@ impl Live {
         self.note();
         // The nonce was known: an earlier try did arrive, with older text. An earlier life may also have deleted it since,
         // which shows only when it is edited.
-        if self.slots[index].shown.trim() != piece.trim() || (self.traces.resumed && !self.is_original(index)) {
-            self.edit(index, posted.id, piece, patience).await?;
+        if doubtful || self.slots[index].shown.trim() != piece.trim() || (self.traces.resumed && !self.is_original(index)) {
+            self.slots[index].below = Below::Unknown;
+            return self.edit(index, posted.id, said, patience).await;
         }
         piece.clone_into(&mut self.slots[index].shown);
+        self.slots[index].below = below;
         Ok(())
     }
 
-    async fn edit(&mut self, index: usize, id: u64, piece: &str, patience: Patience) -> Result<(), RestError> {
+    /// Makes a message say something; what stands below it is left alone where it is right.
+    async fn edit(&mut self, index: usize, id: u64, (piece, below): (&str, Below), patience: Patience) -> Result<(), RestError> {
+        let rows = if self.slots[index].below == below { Value::Null } else { self.rows(below) };
         if self.is_original(index) {
-            return self.edit_original(piece, patience).await.map(drop);
+            self.edit_original(piece, &rows, patience).await?;
+        } else {
+            self.inner.api.edit_with(self.place.channel, id, piece, &rows, patience).await?;
         }
-        self.inner.api.edit(self.place.channel, id, piece, patience).await
+        piece.clone_into(&mut self.slots[index].shown);
+        self.slots[index].below = below;
+        Ok(())
     }
 
     /// Gives the door up when Discord refuses it.
-    async fn edit_original(&mut self, piece: &str, patience: Patience) -> Result<Posted, RestError> {
+    async fn edit_original(&mut self, piece: &str, rows: &Value, patience: Patience) -> Result<Posted, RestError> {
         let door = self.place.door.as_ref().expect("asked only with a door");
         let application = self.inner.identity.application;
-        let edited = self.inner.api.edit_original(application, door.interaction, &door.token, piece, patience).await;
+        let edited = self.inner.api.edit_original_with(application, door.interaction, &door.token, (piece, rows), patience).await;
         if matches!(edited, Err(RestError::Refused { status: 401 | 404, .. })) {
             self.place.door = None;
         }

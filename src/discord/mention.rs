@@ -3,10 +3,12 @@
 /// Something in a message that reads `<@123>` on the wire and `@name` on the screen.
 pub(super) type Name = (String, String);
 
-/// Returns the text without the bot's own mention, other mentions readable, trimmed.
-pub(super) fn prompt(content: &str, me: u64, names: &[Name]) -> String {
+/// Returns the text without mentions of the bot, which has the id `me` and may have a `role` of its own, other mentions
+/// readable, trimmed.
+pub(super) fn prompt(content: &str, me: u64, role: Option<u64>, names: &[Name]) -> String {
     let mut text = content.to_owned();
-    for own in [format!("<@{me}>"), format!("<@!{me}>")] {
+    let role = role.map(|role| format!("<@&{role}>"));
+    for own in [format!("<@{me}>"), format!("<@!{me}>")].into_iter().chain(role) {
         while let Some(at) = text.find(&own) {
             let after = at + own.len();
             // In mid-sentence one of the two blanks around it goes as well.
@@ -14,15 +16,53 @@ pub(super) fn prompt(content: &str, me: u64, names: &[Name]) -> String {
             text.replace_range(at..after + usize::from(blank), "");
         }
     }
-    for (token, name) in names {
-        text = text.replace(token, name);
-    }
-    text.trim().to_owned()
+    readable(&text, names).trim().to_owned()
+}
+
+/// Returns the text with readable mentions.
+pub(super) fn readable(content: &str, names: &[Name]) -> String {
+    names.iter().fold(content.to_owned(), |text, (token, name)| text.replace(token, name))
 }
 
 /// The wire forms of a user's mention.
 pub(super) fn user_names(id: u64, shown: &str) -> [Name; 2] {
     [(format!("<@{id}>"), format!("@{shown}")), (format!("<@!{id}>"), format!("@{shown}"))]
+}
+
+/// Returns the text with a word for everything that reads `<@123>` or `<:name:123>`, for where nobody's name is known.
+pub(super) fn in_words(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        plain.push_str(&rest[..at]);
+        let Some((word, length)) = token(&rest[at..]) else {
+            plain.push('<');
+            rest = &rest[at + 1..];
+            continue;
+        };
+        plain.push_str(word);
+        rest = &rest[at + length..];
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// What a mention or emoji at the beginning of a text says in words, and its length in bytes.
+fn token(text: &str) -> Option<(&str, usize)> {
+    let end = text.find('>')?;
+    let inner = &text[1..end];
+    let digits = |id: &str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
+    let word = if let Some(id) = inner.strip_prefix("@&").filter(|id| digits(id)) {
+        (!id.is_empty()).then_some("@role")
+    } else if let Some(id) = inner.strip_prefix('@') {
+        digits(id.trim_start_matches('!')).then_some("@somebody")
+    } else if let Some(id) = inner.strip_prefix('#') {
+        digits(id).then_some("#channel")
+    } else {
+        let (name, id) = inner.strip_prefix("a:").or_else(|| inner.strip_prefix(':'))?.split_once(':')?;
+        digits(id).then_some(name)
+    };
+    word.map(|word| (word, end + 1))
 }
 
 /// Ids in `content` behind a prefix such as `<#`.
@@ -35,8 +75,7 @@ pub(super) fn ids_behind<'a>(content: &'a str, prefix: &'a str) -> impl Iterator
 
 /// Returns a person's name as one short line.
 pub(super) fn one_line(text: &str, most: usize) -> String {
-    let line: String =
-        text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let line = crate::plain::one_line(text);
     if line.chars().count() <= most {
         return line;
     }
@@ -59,8 +98,9 @@ mod tests {
             ("<@1>\n```rs\nlet  a;\n```", "```rs\nlet  a;\n```"),
             ("<@1> <@1>", ""),
             ("<@12> hello", "<@12> hello"),
+            ("<@&2> hello <@&21>", "hello <@&21>"),
         ] {
-            assert_eq!(prompt(content, 1, &[]), expected, "{content:?}");
+            assert_eq!(prompt(content, 1, Some(2), &[]), expected, "{content:?}");
         }
     }
 
@@ -68,7 +108,7 @@ mod tests {
     fn other_mentions_become_readable() {
         let mut names = user_names(7, "Ann").to_vec();
         names.push(("<#9>".to_owned(), "#general".to_owned()));
-        assert_eq!(prompt("<@1> tell <@7> and <@!7> in <#9>", 1, &names), "tell @Ann and @Ann in #general");
+        assert_eq!(prompt("<@1> tell <@7> and <@!7> in <#9>", 1, None, &names), "tell @Ann and @Ann in #general");
         assert_eq!(ids_behind("a <#9> b <#x> c <#10", "<#").collect::<Vec<_>>(), [9]);
     }
 

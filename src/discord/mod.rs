@@ -17,11 +17,15 @@ mod api;
 mod asks;
 mod below;
 mod checkup;
+mod clock;
 mod commands;
 mod edits;
 mod files;
+mod flow;
 mod gateway;
 mod handler;
+mod heading;
+mod holding;
 mod intake;
 mod interactions;
 mod limits;
@@ -29,12 +33,14 @@ mod live;
 mod mention;
 mod notices;
 mod nowhere;
+mod options;
 mod panel;
 mod permissions;
 mod pulses;
 mod reception;
 mod reply;
 mod rest;
+mod stopping;
 mod threads;
 mod token;
 mod typing;
@@ -46,115 +52,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
 pub use checkup::{Checkup, Known, Place};
-pub use intake::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen};
+pub use clock::Clock;
+pub use intake::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen, Steering};
+pub use options::{Options, Windows};
 pub use panel::Panel;
 pub use permissions::Missing;
 pub use pulses::Pulses;
 
-use crate::config::{Config, FooterPart};
-use crate::redact::Redactor;
 use crate::vigil;
 use api::Api;
 use asks::Asks;
 use files::Fetcher;
 use gateway::Phase;
+use holding::Holding;
 use interactions::Interactions;
 use reception::Reception;
-use rest::{Patience, Rest, RestError};
+use rest::{Rest, RestError};
 use waiting::Waiting;
-
-/// What the adapter must know.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The bot's token, without `Bot `.
-    pub token: SecretString,
-    /// Discord's address, without a trailing slash.
-    pub api_base: String,
-    /// Second name of `/ask` and, with `-reset`, of `/reset`.
-    pub command_alias: Option<String>,
-    /// Where what nobody asked for goes.
-    pub output_channel: Option<u64>,
-    /// Characters above which an answer becomes a file; none: never.
-    pub long_answer: Option<usize>,
-    /// What stands below an answer.
-    pub footer: Vec<FooterPart>,
-    /// Users with the rights of the application's owner.
-    pub owners: Vec<u64>,
-    /// Applied to everything that is sent.
-    pub redactor: Redactor,
-    /// Time limits.
-    pub windows: Windows,
-}
-
-impl Options {
-    /// Takes what the operator configured.
-    ///
-    /// # Errors
-    /// [`StartError::NoToken`].
-    pub fn from_config(config: &Config, redactor: Redactor) -> Result<Self, StartError> {
-        Ok(Self {
-            token: config.discord_bot_token.clone().ok_or(StartError::NoToken)?,
-            api_base: config.discord_api_base.clone(),
-            command_alias: config.command_alias.clone(),
-            output_channel: config.output_channel,
-            long_answer: config.long_answer,
-            footer: config.footer.clone(),
-            owners: config.owners.clone(),
-            redactor,
-            windows: Windows::default(),
-        })
-    }
-}
-
-/// Time limits; the defaults are right outside tests.
-#[derive(Clone, Debug)]
-pub struct Windows {
-    /// For a request that matters: one attempt, and all of them.
-    send: Patience,
-    /// After which a login that is not connected is replaced.
-    reconnect: Duration,
-    /// For which an interaction's token is used.
-    interaction: Duration,
-}
-
-impl Default for Windows {
-    fn default() -> Self {
-        Self {
-            send: Patience::new(Duration::from_secs(30), Duration::from_secs(60)),
-            reconnect: Duration::from_secs(20),
-            interaction: Duration::from_secs(14 * 60),
-        }
-    }
-}
-
-impl Windows {
-    /// Sets how long a request is repeated: one attempt, and all of them together.
-    #[must_use]
-    pub fn send(mut self, attempt: Duration, total: Duration) -> Self {
-        self.send = Patience::new(attempt, total);
-        self
-    }
-
-    /// Sets after how long a login that is not connected is replaced.
-    #[must_use]
-    pub fn reconnect(mut self, after: Duration) -> Self {
-        self.reconnect = after;
-        self
-    }
-
-    /// Sets how long an interaction's token is used; Discord forgets it after 15 minutes.
-    #[must_use]
-    pub fn interaction(mut self, window: Duration) -> Self {
-        self.interaction = window;
-        self
-    }
-}
 
 /// Why the bot cannot work; each needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -231,8 +151,11 @@ struct Inner {
     files: Fetcher,
     asks: Arc<Asks>,
     handled: threads::Handled,
+    holding: Holding,
     /// When the gateway was last seen connected.
     connected: Arc<Mutex<Option<Instant>>>,
+    /// When this life began, milliseconds since 1970.
+    began_ms: i64,
 }
 
 /// A bot whose token is good. Delivers answers; hears nothing until it listens.
@@ -255,9 +178,10 @@ impl Discord {
             RestError::Untrusted(why) => StartError::Untrusted { base: options.api_base.clone(), why },
             other => unreachable(other.to_string()),
         };
-        let rest = Rest::new(&options.api_base, options.token.clone()).map_err(|error| unreachable(error.to_string()))?;
+        let rest = Rest::new(&options.api_base, options.token.clone(), options.requests_per_second, options.windows.clock())
+            .map_err(|error| unreachable(error.to_string()))?;
         let files = Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
-        let api = Api { rest };
+        let api = Api::new(rest);
         let patience = options.windows.send;
         let me = api.me(patience).await.map_err(told)?;
         let application = api.application(patience).await.map_err(told)?;
@@ -273,7 +197,22 @@ impl Discord {
         let identity = Arc::new(Identity { id: me.id, application: application.id, owners, reads, refusals: Mutex::default() });
         let (interactions, waiting, asks, connected) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
         let handled = threads::Handled::default();
-        Ok(Self { inner: Arc::new(Inner { options, api, identity, interactions, waiting, files, asks, handled, connected }) })
+        let began_ms = jiff::Timestamp::now().as_millisecond();
+        Ok(Self {
+            inner: Arc::new(Inner {
+                options,
+                api,
+                identity,
+                interactions,
+                waiting,
+                files,
+                asks,
+                handled,
+                holding: Holding::default(),
+                connected,
+                began_ms,
+            }),
+        })
     }
 
     /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps trying while Discord
@@ -295,7 +234,7 @@ impl Discord {
             (Arc::clone(&self.inner.interactions), Arc::clone(&self.inner.waiting)),
             desk.clone(),
             Arc::clone(&closing),
-            self.inner.options.windows.send,
+            (self.inner.options.windows.send, self.inner.options.redactor.clone()),
         );
         let reception = vigil::task("reception", reception.run(taken));
         let (stop, stopped) = oneshot::channel();

@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 use tracing::{debug, warn};
 
 use super::Inner;
-use super::api::nonce;
+use super::api::{Posted, nonce};
 use super::below::MESSAGE;
+use super::heading;
 use super::mention::one_line;
-use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person};
+use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person, Traces};
+use crate::event::Event;
 
 /// What the id of an offer's button begins with.
 const PREFIX: &str = "again:";
@@ -21,34 +23,75 @@ const DELIVERED: &str = "-# 📬";
 
 /// Posts a notice, as a reply to the message it is about.
 pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryError> {
-    let Some(channel) = notice.channel.or(inner.options.output_channel) else {
-        return Err(DeliveryError("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned()));
-    };
-    let text = inner.options.redactor.clean(notice.text);
-    let (rows, nonce) = match &notice.offer {
+    let nonce = match &notice.offer {
         // The same offer twice within minutes, after a crash in between, is one message.
-        Some(offer) => (row(offer), format!("{PREFIX}{:.18}", offer.id)),
-        None => (Value::Null, nonce()),
+        Some(offer) => format!("{PREFIX}{:.18}", offer.id),
+        None => nonce(),
     };
-    let posted = inner.api.post_with(channel, notice.about, &nonce, (&text, &rows), inner.options.windows.send).await;
-    posted.map(drop).map_err(|error| {
+    post_under(inner, &notice, &nonce).await.map(drop)
+}
+
+/// Posts a notice about a reply that was given up, and says of its last message that it is not the answer; where there is none,
+/// of the command's own. It may have one more than is noted: the notice is posted under that one's nonce, which brings it to
+/// light.
+pub(super) async fn give_up(inner: &Inner, event: &Event, notice: Notice, traces: &Traces) -> Result<(), DeliveryError> {
+    let channel = notice.channel.or(inner.options.output_channel);
+    // Nothing of a reply has the id 0.
+    let posted: Vec<u64> = traces.posted.iter().copied().filter(|id| *id > 0).collect();
+    match (channel, posted.last()) {
+        (Some(channel), Some(last)) => leave_unfinished(inner, channel, *last).await,
+        (Some(channel), None) => leave_command(inner, event, channel).await,
+        (None, _) => {}
+    }
+    let told = post_under(inner, &notice, &format!("{}.{}", traces.stem, posted.len())).await?;
+    if told.content.trim() == inner.options.redactor.clean(notice.text.clone()).trim() {
+        return Ok(());
+    }
+    if let Some(channel) = channel {
+        leave_unfinished(inner, channel, told.id).await;
+    }
+    post(inner, notice).await
+}
+
+/// Says in a command's own message that nothing more comes there.
+async fn leave_command(inner: &Inner, event: &Event, channel: u64) {
+    let place = inner.place_of_command(channel, event);
+    let Some(mut door) = place.door else { return };
+    if !door.is_open().await {
+        return;
+    }
+    let (application, patience) = (inner.identity.application, inner.options.windows.send);
+    let text = heading::under(place.heading.as_deref(), UNFINISHED);
+    let said = (text.as_str(), &json!([]));
+    if let Err(error) = inner.api.edit_original_with(application, door.interaction, &door.token, said, patience).await {
+        debug!(channel, %error, "cannot say of a command that it was interrupted");
+    }
+}
+
+async fn post_under(inner: &Inner, notice: &Notice, nonce: &str) -> Result<Posted, DeliveryError> {
+    let Some(channel) = notice.channel.or(inner.options.output_channel) else {
+        return Err(DeliveryError::Refused("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned()));
+    };
+    let text = inner.options.redactor.clean(notice.text.clone());
+    let rows = notice.offer.as_ref().map_or(Value::Null, row);
+    let posted = inner.api.post_with(channel, notice.about, nonce, (&text, &rows), inner.options.windows.send).await;
+    posted.map_err(|error| {
         let hint = if error.is_forbidden() { "\nhint: the bot needs View Channel and Send Messages there" } else { "" };
         warn!(channel, length = text.chars().count(), %error, "cannot send a notice to discord{hint}");
-        DeliveryError(error.to_string())
+        DeliveryError::Refused(error.to_string())
     })
 }
 
 /// Says of a message that it is not the answer it looks like.
-pub(super) async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
+async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
     let patience = inner.options.windows.send;
     let left = async {
         let content = inner.api.message(channel, message, patience).await?.content;
-        if content.ends_with(UNFINISHED) {
-            return Ok(());
-        }
         let room = MESSAGE - UNFINISHED.chars().count() - 1;
         let shown: String = content.chars().take(room).collect();
-        inner.api.edit(channel, message, &format!("{shown}\n{UNFINISHED}"), patience).await
+        let said = if content.ends_with(UNFINISHED) { content } else { format!("{shown}\n{UNFINISHED}") };
+        // Nothing of it runs that a button could stop.
+        inner.api.edit_with(channel, message, &said, &json!([]), patience).await
     };
     if let Err(error) = left.await {
         debug!(channel, message, %error, "cannot say of a half-written answer that it is one");
@@ -92,6 +135,7 @@ pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
     let name = super::asks::escape(&name);
     let said = match what {
         Again::Started => format!("{content}\n-# 🔁 Started again by {name}."),
+        Again::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
         Again::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
     };
     // What there was of an answer may fill its message.

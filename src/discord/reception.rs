@@ -9,7 +9,9 @@ mod commands;
 mod messages;
 mod missed;
 pub(super) mod people;
+mod quotes;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +31,8 @@ use super::rest::Patience;
 use super::waiting::Waiting;
 use super::wire::{Edit, Message, Slash};
 use crate::dispatch::{Pulse, caught};
-pub(super) use commands::{answer, stop_text};
+use crate::redact::Redactor;
+pub(super) use commands::stop_text;
 use missed::Recent;
 use people::People;
 
@@ -44,7 +47,7 @@ const IN_LINE: Duration = Duration::from_millis(500);
 /// Channels whose missed messages are read at the same time.
 const READS: usize = 8;
 
-pub(super) const CLOSING: &str = "I am shutting down. Please ask again in a minute. (shutting down)";
+pub(super) const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
 
 /// Something that came from the gateway.
 pub(super) enum Arrival {
@@ -62,8 +65,17 @@ pub(super) enum Arrival {
     Pulse(Pulse),
 }
 
-/// Tells that a command is kept, and needs no more; or why it is not taken.
-pub(super) type Kept = oneshot::Sender<Result<(), String>>;
+/// What is told of a command once nothing of it can be lost any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It is kept; its answer comes later.
+    Kept,
+    /// It is done; this is its answer.
+    Done(Cow<'static, str>),
+}
+
+/// Tells what is to be said of a command, or why it is not taken.
+pub(super) type Kept = oneshot::Sender<Result<Heard, String>>;
 
 /// The channel a thread belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +122,8 @@ pub(super) struct Reception {
     pub(super) closing: Arc<AtomicBool>,
     /// For sending answers of our own.
     pub(super) patience: Patience,
+    /// Applied to what we show of a prompt.
+    pub(super) redactor: Redactor,
     lines: Mutex<HashMap<u64, Line>>,
     recent: Mutex<Recent>,
     pub(super) people: People,
@@ -128,7 +142,7 @@ impl Reception {
         (interactions, waiting): (Arc<Interactions>, Arc<Waiting>),
         desk: Desk,
         closing: Arc<AtomicBool>,
-        patience: Patience,
+        (patience, redactor): (Patience, Redactor),
     ) -> Self {
         Self {
             api,
@@ -138,6 +152,7 @@ impl Reception {
             desk,
             closing,
             patience,
+            redactor,
             lines: Mutex::default(),
             recent: Mutex::default(),
             people: People::default(),
@@ -185,14 +200,12 @@ impl Reception {
             Arrival::Slash(slash, verb, kept) => {
                 let (channel, claim) = (slash.channel, Arc::new(Mutex::new(Some((slash, verb, kept)))));
                 self.put(channel, Work::Command(Arc::clone(&claim)), workers);
-                if matches!(verb, Verb::Ask | Verb::New) {
-                    // Where its channel is busy with what was missed, it does not wait unkept.
-                    let this = Arc::clone(self);
-                    workers.spawn(async move {
-                        tokio::time::sleep(IN_LINE).await;
-                        this.claimed(&claim).await;
-                    });
-                }
+                // Where its channel is busy with what was missed, it does not wait unkept.
+                let this = Arc::clone(self);
+                workers.spawn(async move {
+                    tokio::time::sleep(IN_LINE).await;
+                    this.claimed(&claim).await;
+                });
             }
         }
     }

@@ -1,8 +1,12 @@
 //! An answer while it takes shape: typing, drafts, the final text.
 //!
 //! One task a turn does the sending; `update` only takes note. Drafts are best effort and paced; the final text is
-//! delivered whole or reported. A question stands below what was said before it; nobody types while it waits. The text is
-//! the agent's, exactly, cut by [`crate::split`], or attached where it is too long; what we add stands below it.
+//! delivered whole, however long Discord keeps it from that, and behind earlier answers of its channel. A question, or what
+//! people say to the running turn, stands below what was said before it and above what is said after; nobody types while a
+//! question waits. The text is the agent's, exactly, cut by [`crate::split`], or attached where it is too long; what we add
+//! stands below it.
+
+mod settling;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,23 +15,24 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{Instrument as _, debug, error, warn};
+use tracing::{Instrument as _, debug};
 
 use super::asks::{Board, Errand, Errands};
-use super::below::{self, MESSAGE, beginning, hint, whole};
+use super::below::{MESSAGE, opening};
+use super::flow::Rank;
+use super::heading;
+use super::holding::Turn;
 use super::live::{Live, Place};
 use super::mention::one_line;
 use super::nowhere::Nowhere;
-use super::rest::{Patience, RestError, Upload};
+use super::rest::Patience;
 use super::typing::Typing;
 use super::waiting::Sign;
 use super::{Discord, Inner, notices, pulses, threads};
 use crate::agent::EventKind;
-use crate::dispatch::{Answer, DeliveryError, Notice, Offer, OpenQuestion, Opened, Outlet, Reply, Settlement, Traces, Unseen};
+use crate::dispatch::{Answer, DeliveryError, Notice, OpenQuestion, Opened, Outlet, Reply, Settlement, Traces, Unseen};
 use crate::event::{Attached, Event, Lane, Origin};
-use crate::figures;
 use crate::fold::Transcript;
-use crate::schedule::says_nothing;
 use crate::split::split;
 
 /// Between two edits; Discord allows about one a second in a channel.
@@ -35,9 +40,7 @@ const PACE: Duration = Duration::from_millis(1_200);
 /// Before the first draft, so that it is more than a syllable and quick answers need none.
 const GATHER: Duration = Duration::from_millis(400);
 /// Drafts are not worth more: the next one is better.
-const DRAFT: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
-/// For one file.
-const UPLOAD: Patience = Patience::new(Duration::from_secs(120), Duration::from_secs(240));
+const DRAFT: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
 
 #[async_trait]
 impl Outlet for Discord {
@@ -48,7 +51,7 @@ impl Outlet for Discord {
     fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
             (Origin::Message { channel, message }, _) => Some(Place { reply_to: Some(*message), ..Place::of(*channel) }),
-            (Origin::Interaction { channel, .. }, _) => Some(self.inner.place_of_command(*channel, &event.origin)),
+            (Origin::Interaction { channel, .. }, _) => Some(self.inner.place_of_command(*channel, event)),
             (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => Some(Place::of(*channel)),
             _ => self.inner.options.output_channel.map(Place::of),
         };
@@ -56,9 +59,12 @@ impl Outlet for Discord {
             Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => self.inner.waiting.begun(*id),
             _ => None,
         };
+        if let (Origin::Message { channel, message }, None) = (&event.origin, &sign) {
+            self.inner.forget_earlier(event, *channel, *message);
+        }
         let unasked = matches!(event.origin, Origin::Internal { .. });
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign, unasked, traces)),
+            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign, (!unasked).then_some(event.sequence), traces)),
             None => Box::new(Nowhere(event.lane.clone())),
         }
     }
@@ -79,10 +85,12 @@ impl Outlet for Discord {
         threads::open(&self.inner, event, traces).await
     }
 
-    async fn leave_unfinished(&self, channel: Option<u64>, messages: &[u64]) {
-        if let (Some(channel), Some(last)) = (channel.or(self.inner.options.output_channel), messages.last()) {
-            notices::leave_unfinished(&self.inner, channel, *last).await;
-        }
+    async fn give_up(&self, event: &Event, notice: Notice, traces: Traces) -> Result<(), DeliveryError> {
+        notices::give_up(&self.inner, event, notice, &traces).await
+    }
+
+    async fn put_away(&self, event: &Event) {
+        self.inner.put_away(event).await;
     }
 
     async fn settle_offer(&self, channel: u64, message: u64) {
@@ -92,14 +100,14 @@ impl Outlet for Discord {
 
 impl Inner {
     /// Where a command is answered: in its own message, as long as that can be reached.
-    pub(super) fn place_of_command(&self, channel: u64, origin: &Origin) -> Place {
-        let door = match origin {
+    pub(super) fn place_of_command(&self, channel: u64, event: &Event) -> Place {
+        let door = match &event.origin {
             Origin::Interaction { interaction, pass, .. } => {
                 self.interactions.take_or_restore(*interaction, pass.as_ref(), self.options.windows.interaction)
             }
             _ => None,
         };
-        Place { door, command: true, ..Place::of(channel) }
+        Place { door, command: true, heading: heading::of(event, &self.options.redactor), ..Place::of(channel) }
     }
 }
 
@@ -111,27 +119,34 @@ struct Told {
 }
 
 struct ChannelReply {
+    inner: Arc<Inner>,
+    channel: u64,
     told: Arc<Told>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<(Answer, Turn)>,
     writer: JoinHandle<Result<(), DeliveryError>>,
 }
 
 impl ChannelReply {
-    fn begin(inner: &Arc<Inner>, place: Place, sign: Option<Sign>, unasked: bool, traces: Traces) -> Self {
+    /// `awaited`: the event somebody waits for the answer to.
+    fn begin(inner: &Arc<Inner>, place: Place, sign: Option<Sign>, awaited: Option<u64>, traces: Traces) -> Self {
         let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
         let (answer, given) = oneshot::channel();
+        let channel = place.channel;
         let writer = Writer {
             inner: Arc::clone(inner),
-            channel: place.channel,
-            board: Board::new(inner, place.channel),
+            channel,
+            board: Board::new(inner, channel, place.reply_to),
             sign,
             typing: None,
             posted: !traces.posted.is_empty(),
-            live: Live::new(Arc::clone(inner), place, traces),
+            heading: place.heading.clone(),
+            live: Live::new(Arc::clone(inner), place, traces, awaited),
+            above: String::new(),
             told: Arc::clone(&told),
-            unasked,
+            unasked: awaited.is_none(),
         };
-        Self { told, answer, writer: tokio::spawn(writer.run(given).in_current_span()) }
+        let writer = tokio::spawn(writer.run(given).in_current_span());
+        Self { inner: Arc::clone(inner), channel, told, answer, writer }
     }
 }
 
@@ -144,7 +159,12 @@ impl Reply for ChannelReply {
     }
 
     fn ask(&mut self, question: &OpenQuestion, unseen: Unseen) {
-        self.told.errands.ask(question, unseen);
+        self.told.errands.ask(question, unseen, self.told.text());
+        self.told.changed.notify_one();
+    }
+
+    fn steered(&mut self) {
+        self.told.errands.go_below(self.told.text());
         self.told.changed.notify_one();
     }
 
@@ -153,11 +173,18 @@ impl Reply for ChannelReply {
         self.told.changed.notify_one();
     }
 
-    /// Dropping the future does not stop the delivery.
+    /// Takes as long as Discord does. Dropping the future does not stop the delivery.
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
-        let lost = || DeliveryError("the delivery was cut off".to_owned());
-        self.answer.send(answer).map_err(|_| lost())?;
+        let lost = || DeliveryError::Refused("the delivery was cut off".to_owned());
+        let turn = self.inner.holding.enter(self.channel);
+        self.answer.send((answer, turn)).map_err(|_| lost())?;
         self.writer.await.map_err(|_| lost())?
+    }
+}
+
+impl Told {
+    fn text(&self) -> String {
+        self.transcript.lock().expect("folding does not panic").text()
     }
 }
 
@@ -165,6 +192,10 @@ struct Writer {
     inner: Arc<Inner>,
     channel: u64,
     live: Live,
+    /// What was asked, above the first message.
+    heading: Option<String>,
+    /// What was said before something else that stands below it, without secrets.
+    above: String,
     told: Arc<Told>,
     board: Board,
     /// What was shown while the prompt waited.
@@ -178,7 +209,7 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, mut given: oneshot::Receiver<Answer>) -> Result<(), DeliveryError> {
+    async fn run(mut self, mut given: oneshot::Receiver<(Answer, Turn)>) -> Result<(), DeliveryError> {
         self.type_on();
         if let Some(sign) = self.sign.take() {
             sign.take_back(&self.inner.api).await;
@@ -204,6 +235,12 @@ impl Writer {
                 answer = &mut given => break answer.ok(),
                 () = tokio::time::sleep_until(next) => {}
             }
+            if self.inner.holding.is_busy(self.channel) {
+                // An earlier answer is still on its way; nothing stands before it.
+                next = Instant::now() + PACE;
+                self.told.changed.notify_one();
+                continue;
+            }
             let pieces = self.draft();
             if pieces.is_empty() || self.unasked {
                 continue;
@@ -223,12 +260,12 @@ impl Writer {
             typing.stop().await;
         }
         let settled = match answer {
-            Some(answer) => self.settle(answer).await,
+            Some((answer, turn)) => self.settle(answer, turn).await,
             None => {
                 // The turn vanished without an answer: leave what there is, without pretending that work goes on.
-                let pieces = split(&self.clean(self.text()), MESSAGE);
-                if self.posted && !pieces.is_empty() {
-                    let _ = self.live.show(&pieces, true, DRAFT).await;
+                let text = self.clean(self.told.text());
+                if self.posted && self.says_more(&text) {
+                    let _ = self.live.show(&split(&self.to_say(&text), MESSAGE), true, DRAFT).await;
                 }
                 Ok(())
             }
@@ -246,25 +283,63 @@ impl Writer {
     async fn run_errands(&mut self) {
         for errand in self.told.errands.take() {
             match errand {
-                Errand::Post(question, unseen) => {
-                    // What was said before the question stands above it.
-                    let pieces = split(&self.clean(self.text()), MESSAGE);
-                    if !pieces.is_empty() {
-                        match self.live.show(&pieces, false, DRAFT).await {
-                            Ok(_) => self.posted = true,
-                            Err(error) => debug!(channel = self.channel, %error, "cannot show a draft"),
-                        }
-                    }
+                Errand::Post(question, unseen, before) => {
+                    self.go_below(before).await;
                     if let Some(typing) = self.typing.take() {
                         typing.stop().await;
                     }
-                    self.board.post(&question, unseen).await;
+                    self.board.post(&question, unseen, &self.told.changed).await;
                 }
+                Errand::Below(before) => self.go_below(before).await,
                 Errand::Close(id, content) => self.board.close(&id, &content).await,
             }
         }
         if !self.board.is_waiting() {
             self.type_on();
+        }
+    }
+
+    /// Shows what was said until now and leaves it there: what comes stands below something else.
+    async fn go_below(&mut self, before: String) {
+        let before = self.clean(before);
+        // Where the agent took back what stands above, all of it is said below in the end.
+        if self.below_of(&before).is_none_or(|rest| rest.trim().is_empty()) {
+            // A command's own message would stand above for ever without a word.
+            if !self.posted {
+                self.live.leave_door(DRAFT).await;
+            }
+            return;
+        }
+        let (pieces, patience) = (split(&self.to_say(&before), MESSAGE), DRAFT.of(Rank::Answer));
+        let shown = self.live.show(&pieces, true, patience).await;
+        self.live.go_below(patience).await;
+        self.posted = false;
+        match shown {
+            Ok(_) => before.trim_end().clone_into(&mut self.above),
+            Err(error) => {
+                // All of it comes below.
+                debug!(channel = self.channel, %error, "cannot show a draft");
+                self.above.clear();
+            }
+        }
+    }
+
+    /// What of a text is said below something else; none: it does not begin with what was said above.
+    fn below_of<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let rest = text.strip_prefix(&self.above)?;
+        Some(if self.above.is_empty() { rest } else { rest.trim_start_matches(['\n', ' ']) })
+    }
+
+    /// Whether there is anything in a text that is to be said below what stands above.
+    fn says_more(&self, text: &str) -> bool {
+        !self.below_of(text).unwrap_or(text).trim().is_empty()
+    }
+
+    /// What of a text is to be said, below what was asked where nothing that stays stands above.
+    fn to_say(&self, text: &str) -> String {
+        match self.below_of(text) {
+            Some(rest) if !self.above.is_empty() => rest.to_owned(),
+            _ => heading::under(self.heading.as_deref(), text),
         }
     }
 
@@ -274,74 +349,6 @@ impl Writer {
         }
     }
 
-    async fn settle(&mut self, answer: Answer) -> Result<(), DeliveryError> {
-        let answer = answer.cleaned(&self.inner.options.redactor);
-        if self.unasked && answer.failure.is_none() && answer.notices.is_empty() && says_nothing(&answer.text) {
-            // What stood above a question goes as well.
-            let _ = self.live.show(&[], true, self.inner.options.windows.send).await;
-            return Ok(());
-        }
-        let below = below::lines(&answer, &self.inner.options.footer, !self.unasked);
-        let offer = answer.offer.as_ref();
-        if self.is_long(&answer.text) {
-            match self.settle_as_file(&answer.text, &below).await {
-                Ok(()) => {
-                    self.put_offer(offer).await;
-                    return Ok(());
-                }
-                Err(error) => {
-                    let hint = if error.is_forbidden() { "\nhint: the bot needs Attach Files there" } else { "" };
-                    warn!(channel = self.channel, %error, "cannot attach a long answer; it goes out as messages{hint}");
-                }
-            }
-        }
-        let pieces = whole(&answer.text, &below);
-        let patience = self.inner.options.windows.send;
-        let mut shown = self.live.show(&pieces, true, patience).await;
-        if shown.as_ref().is_err_and(RestError::is_passing) {
-            // What is on the screen stays; this goes on where the first try ended.
-            shown = self.live.show(&pieces, true, patience).await;
-        }
-        if shown.is_ok() {
-            self.put_offer(offer).await;
-        }
-        shown.map(drop).map_err(|error| {
-            figures::discord_send_failed();
-            let length: usize = pieces.iter().map(|piece| piece.chars().count()).sum();
-            error!(channel = self.channel, length, %error, "cannot send an answer to discord{}", hint(&error));
-            DeliveryError(error.to_string())
-        })
-    }
-
-    /// Without its button an answer is still one.
-    async fn put_offer(&self, offer: Option<&Offer>) {
-        if let Some(offer) = offer
-            && let Err(error) = self.live.put_below(&notices::row(offer), self.inner.options.windows.send).await
-        {
-            warn!(channel = self.channel, offer = offer.id, %error, "cannot put a button below an answer");
-        }
-    }
-
-    fn is_long(&self, text: &str) -> bool {
-        // No text has more characters than bytes.
-        self.inner.options.long_answer.is_some_and(|most| text.len() > most && text.chars().count() > most)
-    }
-
-    /// Delivers the beginning as a message and the whole as a file below it.
-    async fn settle_as_file(&mut self, text: &str, below: &[String]) -> Result<(), RestError> {
-        let note = format!("The whole answer ({} characters) is attached below.", text.chars().count());
-        let pieces = whole(&beginning(text, &note), below);
-        self.live.show(&pieces, true, self.inner.options.windows.send).await?;
-        for (number, (name, bytes)) in below::files(text).into_iter().enumerate() {
-            self.inner.api.post_file(self.channel, &self.live.file_nonce(number), &Upload { name, bytes }, UPLOAD).await?;
-        }
-        Ok(())
-    }
-
-    fn text(&self) -> String {
-        self.told.transcript.lock().expect("folding does not panic").text()
-    }
-
     /// What to show now: the text so far, and what the agent is doing where there is room for it.
     fn draft(&self) -> Vec<String> {
         let (text, status) = {
@@ -349,11 +356,11 @@ impl Writer {
             (transcript.text(), status(&transcript))
         };
         let text = self.clean(text);
-        let mut pieces = if self.is_long(&text) {
-            vec![beginning(&text, &format!("{} characters so far; the whole answer will be a file.", text.chars().count()))]
-        } else {
-            split(&text, MESSAGE)
-        };
+        if status.is_none() && !self.says_more(&text) {
+            return Vec::new();
+        }
+        // It may end as a file: what is posted now need not go then.
+        let mut pieces = opening(&self.to_say(&text), self.drafted(), "The rest follows.");
         if let Some(status) = status.map(|status| self.clean(status)) {
             match pieces.last_mut() {
                 Some(piece) if piece.chars().count() + status.chars().count() < MESSAGE => {

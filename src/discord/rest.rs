@@ -4,6 +4,8 @@
 //! without its waiting time when it is used through a base address. Knows nothing of what the requests mean
 //! (`api.rs` does). Never logs a body: prompts and answers are people's.
 
+mod failure;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +19,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
+pub(super) use self::failure::RestError;
+use super::clock::Clock;
+use super::flow::{Flow, Rank};
 use super::limits::{Bucket, Limits, Told};
 use crate::figures;
 
@@ -33,11 +38,18 @@ pub(super) struct Patience {
     pub(super) attempt: Duration,
     /// All attempts and the waits between them.
     pub(super) total: Duration,
+    /// What it is worth beside others.
+    pub(super) rank: Rank,
 }
 
 impl Patience {
     pub(super) const fn new(attempt: Duration, total: Duration) -> Self {
-        Self { attempt, total }
+        Self { attempt, total, rank: Rank::Answer }
+    }
+
+    /// The same for a request of this rank.
+    pub(super) const fn of(self, rank: Rank) -> Self {
+        Self { rank, ..self }
     }
 }
 
@@ -68,57 +80,20 @@ impl Upload {
     }
 }
 
-/// Why a request failed for good.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum RestError {
-    /// Discord does not take the bot's token; nothing is sent any more.
-    #[error("discord refused the bot token")]
-    TokenRefused,
-    /// Discord refused the request.
-    #[error("discord refused the request: {status} {code} {message}")]
-    Refused { status: u16, code: u64, message: String },
-    /// Discord asks for a longer wait than the request has.
-    #[error("discord's rate limit asks for {} s", .0.as_secs())]
-    Limited(Duration),
-    /// Nobody we trust vouches for who answers there. Only before anything was ever answered: later it may pass.
-    #[error("{0}")]
-    Untrusted(String),
-    /// No usable answer in time.
-    #[error("discord was not reachable for {} s: {last}", .waited.as_secs())]
-    Unreachable { waited: Duration, last: String },
-}
-
-impl RestError {
-    /// The thing the request was about does not exist.
-    pub(super) fn is_gone(&self) -> bool {
-        matches!(self, Self::Refused { status: 404, .. })
-    }
-
-    /// The bot may not do this here, or cannot see the place.
-    pub(super) fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused { status: 403 | 404, .. })
-    }
-
-    /// The thread is archived or locked.
-    pub(super) fn is_archived(&self) -> bool {
-        matches!(self, Self::Refused { code: 50_083 | 160_005, .. })
-    }
-
-    /// Asking again later could help.
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Limited(_) | Self::Unreachable { .. })
-    }
-}
-
 #[derive(Debug)]
 struct Shared {
     base: String,
     token: SecretString,
+    clock: Clock,
     limits: Mutex<Limits>,
+    flow: Mutex<Flow>,
     lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
     refused: watch::Sender<bool>,
     /// Whether there was any answer yet.
     answered: AtomicBool,
+    /// Whether the last attempt got no usable answer, and how often one did after that.
+    away: AtomicBool,
+    back: watch::Sender<u64>,
     /// See [`Rest::clock_ahead`].
     ahead: Mutex<Option<i64>>,
 }
@@ -131,15 +106,19 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Makes a client for `{base}/api/v10`.
-    pub(super) fn new(base: &str, token: SecretString) -> Result<Self, reqwest::Error> {
+    /// Makes a client for `{base}/api/v10` that sends at most so many requests in a second.
+    pub(super) fn new(base: &str, token: SecretString, most: usize, clock: Clock) -> Result<Self, reqwest::Error> {
         let shared = Shared {
             base: format!("{}/api/v10", base.trim_end_matches('/')),
             token,
+            clock,
             limits: Mutex::default(),
+            flow: Mutex::new(Flow::new(most)),
             lanes: Mutex::default(),
             refused: watch::channel(false).0,
             answered: AtomicBool::new(false),
+            away: AtomicBool::new(false),
+            back: watch::channel(0).0,
             ahead: Mutex::default(),
         };
         Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::new(shared) })
@@ -158,6 +137,20 @@ impl Rest {
         let _ = refused.wait_for(|refused| *refused).await;
     }
 
+    /// Changes whenever Discord answers after it did not.
+    pub(super) fn back(&self) -> watch::Receiver<u64> {
+        self.shared.back.subscribe()
+    }
+
+    /// Discord was heard of, after it was away or not.
+    pub(super) fn heard_of(&self) {
+        self.shared.back.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
     /// By how many seconds our clock is ahead of Discord's, as its last answer said.
     pub(super) fn clock_ahead(&self) -> Option<i64> {
         *self.shared.ahead.lock().expect("nothing panics under this lock")
@@ -165,7 +158,7 @@ impl Rest {
 
     /// Answers of 401, 403 and 429 in the last ten minutes.
     pub(super) fn invalid_requests(&self) -> usize {
-        self.limits().invalid_lately(Instant::now())
+        self.limits().invalid_lately(self.shared.clock.now())
     }
 
     /// Sends a request until it succeeds, is refused, or patience ends. Requests of one bucket go out one after the
@@ -185,7 +178,8 @@ impl Rest {
             Some(lane) => Some(lane.lock().await),
             None => None,
         };
-        let began = Instant::now();
+        let clock = &self.shared.clock;
+        let began = clock.now();
         let mut pause = Duration::from_millis(250);
         loop {
             self.wait_for_limits(call, began, patience).await?;
@@ -195,39 +189,65 @@ impl Rest {
                 Attempt::Limited => continue,
                 Attempt::Again(last) => last,
             };
-            if began.elapsed() + pause > patience.total {
-                return Err(RestError::Unreachable { waited: began.elapsed(), last });
+            let waited = clock.now() - began;
+            if waited + pause > patience.total {
+                return Err(RestError::Unreachable { waited, last });
             }
             debug!(method = %call.method, error = %last, "discord request failed, trying again");
-            tokio::time::sleep(pause).await;
+            clock.sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(8));
         }
     }
 
+    /// Waits until Discord and our own limit let a request out.
     async fn wait_for_limits(&self, call: &Call, began: Instant, patience: Patience) -> Result<(), RestError> {
+        let clock = &self.shared.clock;
         loop {
             if *self.shared.refused.borrow() {
                 return Err(RestError::TokenRefused);
             }
-            let now = Instant::now();
+            let now = clock.now();
             let wait = {
                 let mut limits = self.limits();
                 match limits.penalty(now) {
                     Some(penalty) => penalty,
                     None => match limits.take(call.bucket, now) {
-                        Ok(()) => return Ok(()),
+                        Ok(()) => break,
                         Err(wait) => wait,
                     },
                 }
             };
-            if began.elapsed() + wait > patience.total {
+            if now - began + wait > patience.total {
                 return Err(RestError::Limited(wait));
             }
             if wait > LONG_WAIT {
                 let route = call.bucket.map_or("", |bucket| bucket.0);
                 warn!(route, seconds = wait.as_secs(), "waiting for discord's rate limit");
             }
-            tokio::time::sleep(wait).await;
+            clock.sleep(wait).await;
+        }
+        // What answers a command does not count (Discord's documentation, interactions).
+        if call.by_interaction { Ok(()) } else { self.wait_for_room(began, patience).await }
+    }
+
+    async fn wait_for_room(&self, began: Instant, patience: Patience) -> Result<(), RestError> {
+        let (clock, flow) = (&self.shared.clock, || self.shared.flow.lock().expect("nothing panics under this lock"));
+        let ticket = loop {
+            let now = clock.now();
+            let taken = flow().take(patience.rank, now);
+            match taken {
+                Ok(ticket) => break ticket,
+                Err(wait) if matches!(patience.rank, Rank::Draft | Rank::Hint) || now - began + wait > patience.total => {
+                    return Err(RestError::Crowded(wait));
+                }
+                Err(wait) => clock.sleep(wait).await,
+            }
+        };
+        let Some(ticket) = ticket else { return Ok(()) };
+        loop {
+            let gone = flow().go(ticket, clock.now());
+            let Err(wait) = gone else { return Ok(()) };
+            clock.sleep(wait).await;
         }
     }
 
@@ -246,6 +266,7 @@ impl Rest {
             Ok(response) => response,
             Err(error) => {
                 figures::discord_answered(None);
+                self.shared.away.store(true, Ordering::Relaxed);
                 let why = describe(&error);
                 let untrusted = why.contains(UNTRUSTED) && !self.shared.answered.load(Ordering::Relaxed);
                 return if untrusted { Attempt::Failed(RestError::Untrusted(why)) } else { Attempt::Again(why) };
@@ -262,7 +283,12 @@ impl Rest {
             Ok(body) => body,
             Err(error) => return Attempt::Again(describe(&error)),
         };
-        let now = Instant::now();
+        if status.is_server_error() {
+            self.shared.away.store(true, Ordering::Relaxed);
+        } else if self.shared.away.load(Ordering::Relaxed) && self.shared.away.swap(false, Ordering::Relaxed) {
+            self.heard_of();
+        }
+        let now = self.shared.clock.now();
         self.limits().learn(call.bucket, &told(&headers), now);
         if status.is_success() {
             if body.is_empty() {

@@ -22,25 +22,34 @@ const SHOWN: usize = 1_500;
 /// Lines of it.
 const LINES: usize = 20;
 
-pub(super) const ELSEWHERE: &str = "A thread cannot be opened here. Begin a new conversation in this place with `/reset`. (no threads)";
-const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel. (permission)";
-const UNREACHABLE: &str = "Discord did not open the thread. Please try again. (discord)";
+pub(super) const ELSEWHERE: &str = "A thread cannot be opened here. Begin a new conversation in this place with `/reset`.";
+const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel.";
+const UNREACHABLE: &str = "Discord did not open the thread. Please try again.";
 const MENTION_ME: &str = "-# In this thread I read only what mentions or answers me.";
 
 impl Reception {
-    /// Whether a message that does not name the bot is for it all the same: in a thread that the bot opened or was
-    /// spoken to in, unless it answers or names somebody else.
+    /// Whether a message that does not name the bot is for it all the same, unless it answers or names somebody else: in a
+    /// channel where the bot reads everything, and in a thread that the bot opened or was spoken to in.
     ///
     /// # Errors
     /// When Discord cannot say that now.
     pub(super) async fn belongs_to_us(&self, message: &Message, parent: Parent) -> Result<bool, RestError> {
         let to_others = !message.mentions.is_empty() || message.referenced_message.is_some();
-        if !self.identity.reads || message.guild_id.is_none() || to_others || parent == Parent::Known(None) {
+        if !self.identity.reads || message.guild_id.is_none() || to_others {
             return Ok(false);
         }
         let (channel, me) = (message.channel_id, self.identity.id);
-        if parent == Parent::Unknown && self.seen_channel(channel).await?.and_then(|channel| channel.thread_parent()).is_none() {
-            return Ok(false);
+        if self.desk.intake.reads_all(&Lane::Channel(channel)).await {
+            return Ok(true);
+        }
+        let parent = match parent {
+            Parent::Known(parent) => parent,
+            Parent::Unknown => self.seen_channel(channel).await?.and_then(|channel| channel.thread_parent()),
+        };
+        let Some(parent) = parent else { return Ok(false) };
+        // Nothing was learnt of a thread in which the bot was not spoken to before.
+        if self.desk.intake.reads_all(&Lane::Channel(parent)).await {
+            return Ok(true);
         }
         if self.desk.intake.knows(&Lane::Channel(channel)).await {
             return Ok(true);
@@ -66,7 +75,7 @@ pub(super) async fn open(inner: &Arc<Inner>, event: &Event, traces: Traces) -> R
     let (api, patience) = (&inner.api, inner.options.windows.send);
     let name = thread_name(&event.prompt);
     let nonce = format!("{}.t", traces.stem);
-    let mut live = Live::new(Arc::clone(inner), inner.place_of_command(channel, &event.origin), traces);
+    let mut live = Live::new(Arc::clone(inner), inner.place_of_command(channel, event), traces, None);
     let shown = live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, patience).await;
     let begun = match (shown, live.first()) {
         (Ok(_), Some(begun)) => begun,
@@ -157,42 +166,12 @@ fn opening(author: &str, prompt: &str, reads: bool) -> String {
 /// The first line of a prompt as a name: without mentions and marks, 1 to 100 characters.
 fn thread_name(prompt: &str) -> String {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let mut plain = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find('<') {
-        plain.push_str(&rest[..at]);
-        let Some((word, length)) = token(&rest[at..]) else {
-            plain.push('<');
-            rest = &rest[at + 1..];
-            continue;
-        };
-        plain.push_str(word);
-        rest = &rest[at + length..];
-    }
-    plain.push_str(rest);
+    let mut plain = mention::in_words(line);
     for mark in ["**", "__", "~~", "||", "`", "*"] {
         plain = plain.replace(mark, "");
     }
     let plain = mention::one_line(plain.trim_start_matches(['#', '>', '-', ' ']), NAME);
     if plain.is_empty() { "New conversation".to_owned() } else { plain }
-}
-
-/// What a mention or emoji at the beginning of a text says in words, and its length in bytes.
-fn token(text: &str) -> Option<(&str, usize)> {
-    let end = text.find('>')?;
-    let inner = &text[1..end];
-    let digits = |id: &str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
-    let word = if let Some(id) = inner.strip_prefix("@&").filter(|id| digits(id)) {
-        (!id.is_empty()).then_some("@role")
-    } else if let Some(id) = inner.strip_prefix('@') {
-        digits(id.trim_start_matches('!')).then_some("@somebody")
-    } else if let Some(id) = inner.strip_prefix('#') {
-        digits(id).then_some("#channel")
-    } else {
-        let (name, id) = inner.strip_prefix("a:").or_else(|| inner.strip_prefix(':'))?.split_once(':')?;
-        digits(id).then_some(name)
-    };
-    word.map(|word| (word, end + 1))
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::api::Api;
+use super::flow::Rank;
 use super::rest::Patience;
 
 /// Discord shows it for ten seconds.
 const EVERY: Duration = Duration::from_secs(8);
 /// Not worth repeating: the next one comes soon.
-const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::ZERO);
+const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::ZERO).of(Rank::Draft);
 
 /// Keeps the indicator on until it is stopped or dropped.
 #[derive(Debug)]

@@ -9,23 +9,32 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::debug;
 
+use super::Inner;
 use super::api::Api;
+use super::flow::Rank;
+use super::heading;
 use super::interactions::Door;
 use super::rest::Patience;
+use crate::event::{Event, Origin};
 
-/// Not worth more.
-const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10));
+/// Not worth more; a number is not shown at all where there is no room for it at once.
+const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Hint);
+/// What was shown goes, however long it takes until there is room.
+const TAKING_BACK: Patience = Patience::new(Duration::from_secs(10), Duration::from_secs(600));
 /// Instead of its place, where a command waits for the next life of the gateway.
 const RESTARTING: &str = "-# I am restarting: the answer follows.";
 /// The numbers from 1 to 10, and one for more.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
 
+/// What a command's message says that was stopped before its turn.
+const STOPPED: &str = "-# Stopped before it began.";
+
 /// What is being shown for a prompt that waits.
 pub(super) enum Sign {
     /// A number on a message.
     Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },
-    /// A line in a command's message.
-    Line(JoinHandle<Door>),
+    /// A line in a command's message, below what was asked.
+    Line { heading: String, shown: JoinHandle<Door> },
 }
 
 /// Prompts whose turns have not begun, by message or interaction.
@@ -65,19 +74,20 @@ impl Waiting {
     }
 
     /// Says how many come before a command, unless its turn has begun.
-    pub(super) fn line(&self, api: &Api, application: u64, mut door: Door, ahead: usize) {
+    pub(super) fn line(&self, api: &Api, application: u64, (mut door, heading): (Door, String), ahead: usize) {
         let mut waiting = self.lock();
         let Some(sign) = waiting.get_mut(&door.interaction) else { return };
         let api = api.clone();
-        *sign = Some(Sign::Line(tokio::spawn(async move {
-            if door.is_open().await {
-                let text = format!("-# ⏳ {ahead} before this one.");
-                if let Err(error) = api.edit_original(application, door.interaction, &door.token, &text, PATIENCE).await {
-                    debug!(interaction = door.interaction, %error, "cannot say where a command stands in its line");
-                }
+        let text = heading::under(Some(&heading), &format!("-# ⏳ {ahead} before this one."));
+        let shown = tokio::spawn(async move {
+            if door.is_open().await
+                && let Err(error) = api.edit_original(application, door.interaction, &door.token, &text, PATIENCE).await
+            {
+                debug!(interaction = door.interaction, %error, "cannot say where a command stands in its line");
             }
             door
-        })));
+        });
+        *sign = Some(Sign::Line { heading, shown });
     }
 
     /// Takes back what is shown of all that waits: the next life of the gateway answers it and knows of no sign.
@@ -89,10 +99,11 @@ impl Waiting {
             taken.spawn(async move {
                 match sign {
                     Sign::Number { channel, message, emoji, shown } => unreact(&api, channel, message, emoji, shown).await,
-                    Sign::Line(shown) => {
+                    Sign::Line { heading, shown } => {
                         let Ok(mut door) = shown.await else { return };
+                        let text = heading::under(Some(&heading), RESTARTING);
                         if door.is_open().await
-                            && let Err(error) = api.edit_original(application, door.interaction, &door.token, RESTARTING, PATIENCE).await
+                            && let Err(error) = api.edit_original(application, door.interaction, &door.token, &text, PATIENCE).await
                         {
                             debug!(interaction = door.interaction, %error, "cannot say that a command is answered after the restart");
                         }
@@ -103,8 +114,57 @@ impl Waiting {
         taken.join_all().await;
     }
 
+    /// Takes back what an earlier life showed on a message.
+    pub(super) async fn forget_earlier(api: &Api, channel: u64, message: u64) {
+        let shown = match api.message(channel, message, TAKING_BACK.of(Rank::Sign)).await {
+            Ok(found) => found.reactions,
+            Err(error) => return debug!(channel, %error, "cannot see where a message stood in its line in an earlier life"),
+        };
+        for name in shown.into_iter().filter(|reaction| reaction.me).filter_map(|reaction| reaction.emoji.name) {
+            if NUMBERS.contains(&name.as_str())
+                && let Err(error) = api.unreact(channel, message, &name, TAKING_BACK).await
+            {
+                debug!(channel, %error, "cannot take back where a message stood in its line");
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<Sign>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// An event that waits is over: nothing shows any more that it waits.
+    pub(super) async fn put_away(&self, event: &Event) {
+        match event.origin {
+            Origin::Message { channel, message } => match self.waiting.begun(message) {
+                Some(sign) => sign.take_back(&self.api).await,
+                None => self.forget_earlier(event, channel, message),
+            },
+            Origin::Interaction { channel, interaction, .. } => {
+                if let Some(sign) = self.waiting.begun(interaction) {
+                    sign.take_back(&self.api).await;
+                }
+                let place = self.place_of_command(channel, event);
+                let Some(mut door) = place.door else { return };
+                let (application, text) = (self.identity.application, heading::under(place.heading.as_deref(), STOPPED));
+                if door.is_open().await
+                    && let Err(error) = self.api.edit_original(application, door.interaction, &door.token, &text, PATIENCE).await
+                {
+                    debug!(interaction, %error, "cannot say that a command was stopped");
+                }
+            }
+            Origin::Internal { .. } | Origin::Console => {}
+        }
+    }
+
+    /// Takes back what an earlier life may have shown on the message of an event.
+    pub(super) fn forget_earlier(&self, event: &Event, channel: u64, message: u64) {
+        if event.accepted_ms < self.began_ms {
+            let api = self.api.clone();
+            tokio::spawn(async move { Waiting::forget_earlier(&api, channel, message).await });
+        }
     }
 }
 
@@ -116,14 +176,14 @@ impl Sign {
                 let api = api.clone();
                 tokio::spawn(async move { unreact(&api, channel, message, emoji, shown).await });
             }
-            Self::Line(shown) => drop(shown.await),
+            Self::Line { shown, .. } => drop(shown.await),
         }
     }
 }
 
 async fn unreact(api: &Api, channel: u64, message: u64, emoji: &str, shown: JoinHandle<bool>) {
     if shown.await.unwrap_or(false)
-        && let Err(error) = api.unreact(channel, message, emoji, PATIENCE).await
+        && let Err(error) = api.unreact(channel, message, emoji, TAKING_BACK).await
     {
         debug!(channel, %error, "cannot take back where a message stood in its line");
     }

@@ -1,12 +1,12 @@
 //! What we read of Discord's objects: only the fields we use, so that Discord may change all others.
 
+mod messages;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer};
-use serenity::model::channel::Message as GatewayMessage;
-use serenity::model::event::MessageUpdateEvent;
 
-use crate::event::Attached;
+pub(super) use messages::{Edit, Message, Referenced};
 
 /// The first millisecond of Discord's ids, since 1970.
 const EPOCH_MS: u64 = 1_420_070_400_000;
@@ -52,116 +52,20 @@ pub(super) struct Member {
     pub(super) nick: Option<String>,
 }
 
-/// A message.
+/// A role of a guild.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Message {
+pub(super) struct Role {
     #[serde(deserialize_with = "id")]
     pub(super) id: u64,
-    #[serde(deserialize_with = "id")]
-    pub(super) channel_id: u64,
-    /// Missing in what the HTTP interface returns, also in guilds.
+    #[serde(default)]
+    pub(super) tags: RoleTags,
+}
+
+/// Whose role it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct RoleTags {
     #[serde(default, deserialize_with = "maybe_id")]
-    pub(super) guild_id: Option<u64>,
-    pub(super) author: User,
-    #[serde(default)]
-    pub(super) member: Option<Member>,
-    #[serde(default)]
-    pub(super) content: String,
-    #[serde(default)]
-    pub(super) mentions: Vec<User>,
-    #[serde(default, deserialize_with = "maybe_id")]
-    pub(super) webhook_id: Option<u64>,
-    /// 0 is a message, 19 a reply; all others are Discord's own.
-    #[serde(rename = "type", default)]
-    pub(super) kind: u8,
-    #[serde(default)]
-    pub(super) referenced_message: Option<Referenced>,
-    #[serde(default)]
-    pub(super) attachments: Vec<File>,
-}
-
-/// A file that came with a message.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct File {
-    pub(super) filename: String,
-    #[serde(default)]
-    pub(super) content_type: Option<String>,
-    #[serde(default)]
-    pub(super) size: u64,
-    pub(super) url: String,
-}
-
-impl From<File> for Attached {
-    fn from(file: File) -> Self {
-        Self { name: file.filename, media_type: file.content_type, size: file.size, source: file.url }
-    }
-}
-
-/// A message that was changed: by its author, or by Discord, which adds previews of links.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Edit {
-    #[serde(deserialize_with = "id")]
-    pub(super) id: u64,
-    #[serde(deserialize_with = "id")]
-    pub(super) channel_id: u64,
-    #[serde(default, deserialize_with = "maybe_id")]
-    pub(super) guild_id: Option<u64>,
-    #[serde(default)]
-    pub(super) author: Option<User>,
-    #[serde(default)]
-    pub(super) content: Option<String>,
-    #[serde(default)]
-    pub(super) mentions: Vec<User>,
-    /// None: nobody edited it.
-    #[serde(default)]
-    pub(super) edited_timestamp: Option<String>,
-}
-
-impl From<&MessageUpdateEvent> for Edit {
-    fn from(event: &MessageUpdateEvent) -> Self {
-        Self {
-            id: event.id.get(),
-            channel_id: event.channel_id.get(),
-            guild_id: event.guild_id.map(|id| id.get()),
-            author: event.author.as_ref().map(User::from),
-            content: event.content.clone(),
-            mentions: event.mentions.iter().flatten().map(User::from).collect(),
-            edited_timestamp: event.edited_timestamp.map(|at| at.to_string()),
-        }
-    }
-}
-
-/// The message another one replies to.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Referenced {
-    pub(super) author: User,
-}
-
-impl From<&GatewayMessage> for Message {
-    fn from(message: &GatewayMessage) -> Self {
-        Self {
-            id: message.id.get(),
-            channel_id: message.channel_id.get(),
-            guild_id: message.guild_id.map(|id| id.get()),
-            author: User::from(&message.author),
-            member: message
-                .member
-                .as_ref()
-                .map(|member| Member { roles: member.roles.iter().map(|role| role.get()).collect(), nick: member.nick.clone() }),
-            content: message.content.clone(),
-            mentions: message.mentions.iter().map(User::from).collect(),
-            webhook_id: message.webhook_id.map(|id| id.get()),
-            kind: u8::from(message.kind),
-            referenced_message: message.referenced_message.as_ref().map(|message| Referenced { author: User::from(&message.author) }),
-            attachments: message.attachments.iter().map(File::from).collect(),
-        }
-    }
-}
-
-impl From<&serenity::model::channel::Attachment> for File {
-    fn from(file: &serenity::model::channel::Attachment) -> Self {
-        Self { filename: file.filename.clone(), content_type: file.content_type.clone(), size: file.size.into(), url: file.url.clone() }
-    }
+    pub(super) bot_id: Option<u64>,
 }
 
 impl From<&serenity::model::user::User> for User {

@@ -94,7 +94,7 @@ impl Inner {
                 let name = quoted(&file.name);
                 tracing::warn!(file = name, bytes = file.size, why, "a file that came with a prompt was not taken");
                 taken.notices.push(format!("{name} was not taken: {why}."));
-                taken.parts.push(Part::Text(format!("[A file that came with this could not be read: {}]", shown(&file.name))));
+                taken.parts.push(Part::Text(prompt::no_file(&shown(&file.name))));
             }
         }
         taken
@@ -132,7 +132,7 @@ impl Taken {
             let attachment = Attachment { blob: key, name, media_type, size, path };
             self.parts.push(if as_image { Part::Image(attachment) } else { Part::File(attachment) });
         } else {
-            self.parts.push(Part::Text(format!("[Attached file: {name} ({media_type}, {size} bytes) at {path}]")));
+            self.parts.push(Part::Text(prompt::file_at(&name, &media_type, size, &path)));
         }
         Ok(())
     }
@@ -166,8 +166,8 @@ fn quotation(name: &str, text: &str, expands: &[Expands]) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let ending = if text.ends_with('\n') { "" } else { "\n" };
-    let text = format!("[Attached file: {}]\n{fence}\n{text}{ending}{fence}", shown(name));
-    prompt::neutralise(&text, expands, None)
+    let text = prompt::neutralise(&format!("{fence}\n{text}{ending}{fence}"), expands, None);
+    format!("{}\n{text}", prompt::file_below(&shown(name)))
 }
 
 /// The type of an image and the extension that goes with it; none: it is no image that agents take.

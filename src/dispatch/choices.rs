@@ -53,6 +53,8 @@ pub struct Effective {
     pub safety: Safety,
     /// `build`, unless the backend has a mode for planning.
     pub mode: Mode,
+    /// Nothing is to be changed, whether or not the backend has a mode for that.
+    pub planning: bool,
     /// The most people may choose here.
     pub ceiling: Safety,
     /// What was set and is not in force, for the operator.
@@ -94,7 +96,7 @@ pub fn effective(choices: &Choices, lane: &LaneSettings, own: &BTreeMap<String, 
     let ceiling = if unkept { Safety::Default } else { ceiling };
     if unkept {
         warnings.push(format!(
-            "backend `{}` cannot hold its agent to ALLOWED_TOOLS: it runs at the level `default`, and what it asks leave for is refused unless it is on the list; set ALLOWED_TOOLS=* or choose another backend",
+            "backend `{}` cannot hold its agent to ALLOWED_TOOLS: it runs at the level `ask`, and what it asks leave for is refused unless it is on the list; set ALLOWED_TOOLS=* or choose another backend",
             descriptor.name
         ));
     }
@@ -115,7 +117,7 @@ pub fn effective(choices: &Choices, lane: &LaneSettings, own: &BTreeMap<String, 
         (true, false) => (Mode::Build, Safety::Default),
         (false, _) => (Mode::Build, safety),
     };
-    Effective { model, effort, safety, mode, ceiling, warnings }
+    Effective { model, effort, safety, mode, planning: plan, ceiling, warnings }
 }
 
 /// Whether the operator allows nothing but planning.
@@ -129,9 +131,9 @@ pub(super) fn effort(descriptor: &Descriptor, wanted: &str) -> Option<String> {
     descriptor.efforts.iter().find(fits).map(|choice| choice.id.clone())
 }
 
-/// A level by its word.
+/// A level by its word; what was kept before it had this one reads `default`.
 pub(super) fn safety(word: &str) -> Option<Safety> {
-    LEVELS.into_iter().find(|safety| level(*safety) == word)
+    LEVELS.into_iter().find(|safety| level(*safety) == word).or_else(|| (word == "default").then_some(Safety::Default))
 }
 
 /// From the strictest on.
@@ -139,7 +141,7 @@ pub(super) const LEVELS: [Safety; 3] = [Safety::Default, Safety::Edit, Safety::D
 
 pub(super) fn level(safety: Safety) -> &'static str {
     match safety {
-        Safety::Default => "default",
+        Safety::Default => "ask",
         Safety::Edit => "edit",
         Safety::Danger => "danger",
     }
@@ -243,12 +245,12 @@ mod tests {
         let lane = LaneSettings { mode: Some(Mode::Plan), ..LaneSettings::default() };
         let of = |lane: &LaneSettings, mine: &[(&str, &str)], features: &str| {
             let found = effective(&choices(), lane, &own(mine), &descriptor("a", features));
-            (found.mode, found.safety)
+            (found.mode, found.safety, found.planning)
         };
-        assert_eq!(of(&lane, &[("mode", "build")], ALL), (Mode::Plan, Safety::Edit), "the operator wants plans only");
-        assert_eq!(of(&lane, &[], "[]"), (Mode::Build, Safety::Default));
-        assert_eq!(of(&LaneSettings::default(), &[("mode", "plan")], ALL), (Mode::Plan, Safety::Edit));
-        assert_eq!(of(&LaneSettings::default(), &[], ALL), (Mode::Build, Safety::Edit));
+        assert_eq!(of(&lane, &[("mode", "build")], ALL), (Mode::Plan, Safety::Edit, true), "the operator wants plans only");
+        assert_eq!(of(&lane, &[], "[]"), (Mode::Build, Safety::Default, true));
+        assert_eq!(of(&LaneSettings::default(), &[("mode", "plan")], ALL), (Mode::Plan, Safety::Edit, true));
+        assert_eq!(of(&LaneSettings::default(), &[], ALL), (Mode::Build, Safety::Edit, false));
     }
 
     #[test]

@@ -1,24 +1,24 @@
 //! Seeing one event through: files, prompt, turn, memory, binding, answer.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
 use super::keeping::{Kept, safe};
+use super::planning::Planning;
 use super::questions::Context;
 use super::stage::{Follower, Gate, Stage};
 use super::veil::Veil;
 use super::{Answer, Inner, lock, wording};
 use crate::agent::descriptor::Feature;
-use crate::agent::{AllowedTools, FailureKind, Part, Settings, StartTurn, allowed_for};
+use crate::agent::{AllowedTools, FailureKind};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
-use crate::prompt::{self, Noting};
-use crate::turn::{Backend, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
+use crate::prompt;
+use crate::turn::{Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
 use crate::workspace::{Binding, Hook, LaneSettings, LostTurn, Place, Saving, SessionId, memory_place, noted};
 
 /// The setting beside a session that says where it was made.
@@ -27,7 +27,7 @@ pub(super) const DIRECTORY: &str = "directory";
 impl Inner {
     /// Runs the event's turn and delivers its answer.
     pub(super) async fn see_through(
-        &self,
+        self: &Arc<Self>,
         event: Event,
         stop: watch::Receiver<Option<StopReason>>,
         steers: mpsc::UnboundedReceiver<Steering>,
@@ -72,6 +72,7 @@ impl Inner {
             }
             let failed = answer.failure.is_some();
             kept.answered(&answer).await;
+            self.heard_out(&event);
             if hooks.of(Hook::AgentStop).is_none() {
                 // Who has the answer has nothing to stop.
                 lock(&self.running).remove(&event.lane);
@@ -121,12 +122,13 @@ impl Inner {
         let moved = binding.session.is_some() && binding.settings.get(DIRECTORY) != self.elsewhere(&directory).as_ref();
         let session = binding.session.clone().filter(|_| !moved);
         let taken = self.take_files(event, backend.descriptor(), &directory, stop.clone()).await;
-        if taken.is_nothing(event) && event.prompt.trim().is_empty() {
+        if taken.is_nothing(event) && event.quoted.is_none() && event.prompt.trim().is_empty() {
             let mut answer = plain_failure(name, format!("None of the files could be taken. (files, {id})"));
             answer.notices = taken.notices;
             return answer;
         }
-        let mut start = self.start(event, &*backend, &lane, directory.clone(), session).await;
+        let (mut start, planning) = self.start(event, &*backend, &lane, directory.clone(), session).await;
+        let planning = Planning::new(planning);
         start.parts.extend(taken.parts.iter().cloned());
         let asked_model = start.settings.model.clone();
         let requested = start.native_id.clone();
@@ -135,12 +137,14 @@ impl Inner {
         tracing::info!(resume = requested.is_some(), "turn begins");
         if let Some(running) = lock(&self.running).get_mut(&event.lane) {
             running.backend = Some(backend.clone());
+            running.stage = Some(stage.clone());
         }
         let context = Context {
             lane: event.lane.clone(),
             span: tracing::Span::current(),
             asker: event.asker,
             expands: backend.descriptor().expands.clone(),
+            planning: planning.clone(),
         };
         let tools = Gate { allowed, backend: backend.clone() };
         let request = TurnRequest {
@@ -170,6 +174,7 @@ impl Inner {
         drop(taken);
         self.report(&name, &result);
         let offer = self.lose(event, id, &name, (&binding, requested.as_deref()), &result).await;
+        notices.extend(planning.notice(&self.parts.redactor));
         notices.extend(self.fallen_back(&event.lane, refused.as_deref(), &label));
         notices.extend(self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await);
         if binding.unreadable {
@@ -178,6 +183,9 @@ impl Inner {
         if moved {
             notices.push("The working directory here is another one now; this is a new conversation.".to_owned());
         }
+        let (files, left) = self.keep_artifacts(&result.transcript).await;
+        notices.extend(left);
+        notices.extend(super::artifacts::notices(&result.transcript));
         let (text, notices) = self.remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices).await;
         Answer {
             failure: wording::failure(&result.ending, self.parts.host.query_timeout, result.transcript.retry(), id),
@@ -188,61 +196,10 @@ impl Inner {
             model: result.session.and_then(|session| session.model).or(asked_model),
             usage: result.usage,
             took: result.took,
+            files,
             offer,
+            ping: event.asker.filter(|_| lane.ping.is_some_and(|after| result.took >= after)),
         }
-    }
-
-    /// What the guest is told, from files read at this moment.
-    pub(super) async fn start(
-        &self,
-        event: &Event,
-        backend: &dyn Backend,
-        lane: &LaneSettings,
-        directory: PathBuf,
-        session: Option<SessionId>,
-    ) -> StartTurn {
-        let (choices, descriptor) = (&self.parts.choices, backend.descriptor());
-        let in_force = self.in_force(&event.lane, lane, descriptor).await;
-        let allowed_tools = allowed_for(&choices.allowed_tools, descriptor);
-        let place = self.memory_of(&event.lane, lane);
-        let documents = self.parts.workspace.read_in(&place).await;
-        let noting = match &place {
-            Place::Operators => Noting::Operators,
-            Place::Here { called, .. } => Noting::Here(called),
-            Place::Nowhere => Noting::Nowhere,
-        };
-        let assembled = prompt::assemble(&documents, noting);
-        self.warn_once(assembled.warnings);
-        let supported = |feature| descriptor.has(feature);
-        StartTurn {
-            session: 1,
-            turn: 1,
-            cwd: directory.to_string_lossy().into_owned(),
-            native_id: session.filter(|_| supported(Feature::Resume)).map(|id| id.as_str().to_owned()),
-            fork: false,
-            fresh_id: uuid::Uuid::new_v4().to_string(),
-            one_shot: true,
-            settings: Settings {
-                model: in_force.model,
-                safety: in_force.safety,
-                mode: in_force.mode,
-                effort: in_force.effort,
-                system_prompt: Some(assembled.text).filter(|_| supported(Feature::SystemPrompt)),
-                allowed_tools: if supported(Feature::AllowedTools) { allowed_tools } else { Vec::new() },
-                max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
-                options: backend.options().to_owned(),
-            },
-            parts: vec![Part::Text(prompt::neutralise(words(event), &descriptor.expands, event.author.as_deref()))],
-        }
-    }
-
-    /// Logs warnings about the files that were not there the time before: they are read for every event.
-    fn warn_once(&self, warnings: Vec<String>) {
-        let mut known = lock(&self.warned);
-        for warning in warnings.iter().filter(|warning| !known.contains(warning)) {
-            tracing::warn!("{warning}");
-        }
-        *known = warnings;
     }
 
     /// The log lines of a turn's end and of what its parser did not know, and the radar's share of it.
@@ -312,7 +269,7 @@ impl Inner {
     }
 
     /// Whose memory a lane has.
-    fn memory_of(&self, lane: &Lane, settings: &LaneSettings) -> Place {
+    pub(super) fn memory_of(&self, lane: &Lane, settings: &LaneSettings) -> Place {
         // A thread has that of its channel.
         memory_place(self.parent_of(lane).as_ref().unwrap_or(lane), settings)
     }
@@ -361,15 +318,9 @@ pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::Unbounde
         let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "").accepted(0, now_ms);
         let (text, notices) = inner.remember(&event.lane, None, text, Vec::new()).await;
         let answer = Answer { text, notices, usage, ..plain_answer(backend) };
-        if let Err(error) = inner.parts.outlet.open(&event).finish(answer.cleaned(&inner.parts.redactor)).await {
-            tracing::error!(lane = %event.lane, %error, "what the agent said by itself was not delivered; it is in the recording");
-        }
+        let reply = inner.parts.outlet.open(&event);
+        inner.tell(reply, answer.cleaned(&inner.parts.redactor), "what the agent said by itself").await;
     }
-}
-
-/// What a person wrote; files alone are a prompt too.
-fn words(event: &Event) -> &str {
-    if event.prompt.trim().is_empty() && !event.attached.is_empty() { "(no words, only files)" } else { &event.prompt }
 }
 
 fn plain_failure(backend: String, failure: String) -> Answer {
@@ -378,17 +329,7 @@ fn plain_failure(backend: String, failure: String) -> Answer {
 
 /// An answer with nothing in it.
 pub(super) fn plain_answer(backend: String) -> Answer {
-    Answer {
-        text: String::new(),
-        failure: None,
-        notices: Vec::new(),
-        backend,
-        model: None,
-        detail: None,
-        usage: None,
-        took: Duration::ZERO,
-        offer: None,
-    }
+    Answer { backend, ..Answer::default() }
 }
 
 /// Eight letters and digits: enough to find one turn in months of logs.

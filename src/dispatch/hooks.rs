@@ -83,7 +83,8 @@ impl Inner {
         let backend = self.parts.backends.get(&name).ok_or_else(|| format!("backend {name} is not available"))?;
         let directory = self.directory_of(&settings).await?;
         let asks = Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
-        let start = self.start(&asks, &*backend, &settings, directory, None).await;
+        // Nobody is asked: what needs leave is refused anyway.
+        let (start, _) = self.start(&asks, &*backend, &settings, directory, None).await;
         // Its own in every lane: two of one name may run at a time.
         let lane = Lane::Hook(format!("{}:{}", hook.name(), event.lane));
         // Held to the end: a closed channel would be taken for news.
@@ -100,8 +101,7 @@ impl Inner {
             let origin = Origin::Internal { channel: instruction.channel };
             let place = NewEvent::new(EventKind::Hook, lane, origin, "").accepted(event.sequence, event.accepted_ms);
             let answer = super::Answer { text, notices, usage, took, ..plain_answer(label) };
-            let told = self.parts.outlet.open(&place).finish(answer.cleaned(&self.parts.redactor)).await;
-            told.map_err(|error| error.to_string())?;
+            self.tell(self.parts.outlet.open(&place), answer.cleaned(&self.parts.redactor), "what a hook's agent said").await;
         }
         if ending == Ending::Completed { Ok(()) } else { Err(ending.to_string()) }
     }

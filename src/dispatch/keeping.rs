@@ -7,8 +7,7 @@ use super::reply::{Answer, Outlet, Reply, Traces};
 use super::stage::Stage;
 use super::{Dispatcher, Inner, Refusal, lock};
 use crate::event::{Event, NewEvent};
-use crate::figures::{self, Outcome};
-use crate::workspace::{Entry, Journal, LostState, Saving};
+use crate::workspace::{Entry, Journal, Saving};
 
 /// How far an event came, and where that is noted. Of an event that is not kept, nothing.
 #[derive(Clone)]
@@ -54,7 +53,7 @@ impl Kept {
     }
 
     /// Whether its answer may be tried once more after the next start.
-    fn has_another_try(&self) -> bool {
+    pub(super) fn has_another_try(&self) -> bool {
         self.noted.is_some() && (self.known.is_some() || self.answer().is_none())
     }
 
@@ -197,32 +196,6 @@ impl Inner {
         Some(journal.finished(event, jiff::Timestamp::now().as_millisecond()))
     }
 
-    /// Delivers an answer and checks its event off.
-    pub(super) async fn deliver(&self, event: &Event, kept: &Kept, stage: &Stage, answer: Answer) {
-        let Some(reply) = stage.take() else { return };
-        let offer = answer.offer.clone();
-        match reply.finish(answer).await {
-            Ok(()) => {
-                self.told(event, offer.as_ref()).await;
-                figures::event(event.kind, Outcome::Delivered);
-                tracing::info!("answer delivered");
-                self.recovered(event, LostState::Delivered).await;
-                self.check_off(event);
-            }
-            // It may work once the gateway has been restarted; then, once more, and not for ever.
-            Err(error) if kept.has_another_try() => {
-                figures::event(event.kind, Outcome::Undelivered);
-                tracing::error!(%error, "the answer was not delivered; it is kept and tried once more after the next start");
-            }
-            Err(error) => {
-                figures::event(event.kind, Outcome::Undelivered);
-                tracing::error!(%error, "the answer was not delivered; it is in the recording");
-                self.recovered(event, LostState::GivenUp).await;
-                self.check_off(event);
-            }
-        }
-    }
-
     /// Says that the turn goes on with the next life of the gateway.
     pub(super) async fn put_off(&self, stage: &Stage, answer: Answer, id: &str, next: Next) {
         let Some(reply) = stage.take() else { return };
@@ -237,8 +210,6 @@ impl Inner {
             }
         };
         let failure = Some(format!("{what} (restarting, {id})"));
-        if let Err(error) = reply.finish(Answer { failure, ..answer }).await {
-            tracing::warn!(%error, "could not say that the turn begins again");
-        }
+        self.tell(reply, Answer { failure, ..answer }, "that the turn begins again").await;
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn nothing_above_the_ceiling_is_on_offer() {
         let ids = |choices: Vec<Choice>| choices.into_iter().map(|choice| choice.id).collect::<Vec<_>>();
-        assert_eq!(ids(levels(Safety::Edit)), ["default", "edit"]);
+        assert_eq!(ids(levels(Safety::Edit)), ["ask", "edit"]);
         assert_eq!((ids(modes(true)), ids(modes(false))), (vec!["plan".to_owned()], vec!["build".to_owned(), "plan".to_owned()]));
     }
 }

@@ -11,6 +11,7 @@ use super::{Dispatcher, lock};
 use crate::agent::descriptor::{Choice, Feature, Sharing};
 use crate::agent::{QueryKind, QueryResult};
 use crate::event::Lane;
+use crate::plain::one_line;
 use crate::turn::Backend;
 
 /// How long an agent may take; some take seconds to start.
@@ -79,7 +80,7 @@ impl Dispatcher {
         if let Some(QueryResult::Models(told)) = self.listing(&backend, Listing::Models, wait).await.as_deref() {
             for model in told.iter().filter(|model| crate::workspace::is_plain_model(&model.id)) {
                 if !models.iter().any(|known| known.id == model.id) {
-                    models.push(Choice { id: model.id.clone(), label: model.label.clone() });
+                    models.push(Choice { id: model.id.clone(), label: one_line(&model.label) });
                 }
             }
         }

@@ -4,20 +4,25 @@
 //! answer through the [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
 //! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
 
+mod artifacts;
 mod attachments;
+mod carrying;
 mod caught;
 mod census;
 mod choices;
 mod declined;
 mod event;
+mod excerpt;
 mod hooks;
 mod keeping;
 mod knobs;
+mod leaving;
 mod listings;
 mod lost;
 mod offers;
 mod pace;
 mod pages;
+mod planning;
 mod projects;
 mod pulse;
 mod question;
@@ -29,6 +34,7 @@ mod reply;
 mod sessions;
 mod settings;
 mod stage;
+mod start;
 mod steering;
 mod stopping;
 mod threads;
@@ -41,7 +47,7 @@ mod wording;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
@@ -50,17 +56,19 @@ pub use caught::caught;
 pub use census::Census;
 pub use choices::{Choices, Effective, effective};
 pub use declined::Declined;
+pub use excerpt::Excerpt;
 pub use knobs::Knob;
 pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use projects::Project;
 pub use pulse::Pulse;
-pub use question::{Excerpt, OpenQuestion, Settlement, Subject};
+pub use question::{OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use recovery::{Again, AgainRefusal};
-pub use reply::{Answer, DeliveryError, Notice, Offer, Opened, Outlet, Reply, Traces, Unseen};
+pub use reply::{Answer, AnswerFile, DeliveryError, Notice, Offer, Opened, Outlet, Reply, Traces, Unseen};
 pub use sessions::{Conversation, Conversations};
 pub use settings::Setting;
-pub use steering::Steered;
+pub use steering::{Steered, Underway};
+pub use stopping::Stopped;
 pub use view::{Glimpse, QueueView, View};
 pub use wording::Refusal;
 
@@ -71,13 +79,12 @@ use self::questions::Questions;
 use self::radar::Radar;
 use self::steering::Running;
 use self::ticket::{Pumping, Ticket};
-use crate::agent::Decision;
 use crate::event::{Event, Lane, NewEvent, Sequence};
 use crate::figures::{self, Outcome};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
-use crate::turn::{Backends, Host, Launcher, Links, Lookout, StopReason};
+use crate::turn::{Backends, Host, Launcher, Links, Lookout};
 use crate::vigil;
 use crate::workspace::{Journal, Saving, Workspace};
 
@@ -160,6 +167,8 @@ struct Inner {
     /// The channels of threads.
     parents: Mutex<HashMap<u64, u64>>,
     tasks: TaskTracker,
+    /// What is still to be delivered is left to the next life.
+    leaving: watch::Sender<bool>,
     /// What was wrong with the files when they were last read.
     warned: Mutex<Vec<String>>,
     /// What was said about settings that are not in force.
@@ -205,6 +214,7 @@ impl Dispatcher {
             salvage: Salvage::default(),
             parents: Mutex::default(),
             tasks,
+            leaving: watch::channel(false).0,
             warned: Mutex::default(),
             told: Mutex::default(),
             finished: Notify::new(),
@@ -240,7 +250,8 @@ impl Dispatcher {
         if let Err(refusal) = attachments::announced(&event.attached, &self.inner.parts.choices) {
             return refused(refusal);
         }
-        if let Some(wait) = event.asker.and_then(|person| self.inner.pace.count(person).err()) {
+        // What somebody wrote while we were away came as fast as we come back.
+        if let Some(wait) = event.asker.filter(|_| !event.missed).and_then(|person| self.inner.pace.count(person).err()) {
             return refused(Refusal::TooFast { seconds: wait.as_secs() + 1 });
         }
         match self.inner.accept(event) {
@@ -261,81 +272,27 @@ impl Dispatcher {
         }
     }
 
-    /// Takes a person's decision about a question of an agent. The first one that fits wins; the agent and everybody who
-    /// sees the question are told. Returns at once.
-    ///
-    /// # Errors
-    /// [`AnswerRefusal`], in words for that person; after `Misfit` the question is still open.
-    pub fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
-        self.inner.questions.answer(question, person, decision)
-    }
-
-    /// Tells whether a person may answer a question, for questions that take several steps. A refusal is logged.
-    ///
-    /// # Errors
-    /// [`AnswerRefusal`], in words for that person.
-    pub fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
-        self.inner.questions.may_answer(question, person)
-    }
-
-    /// Forgets the conversation of a lane; a turn that still runs will not bring it back. Returns whether there was one.
+    /// Forgets the conversation of a lane, and lets go of the agent's session with what still runs in it; a turn that still runs will not bring
+    /// it back. Returns whether there was one.
     ///
     /// # Errors
     /// When the file cannot be written; in words for the person who asked.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
-        let had = self.inner.parts.workspace.bindings().reset(lane).await;
-        had.map_err(|error| {
+        let had = self.inner.parts.workspace.bindings().reset(lane).await.map_err(|error| {
             tracing::error!(%lane, %error, "cannot forget the conversation");
             "The conversation could not be forgotten: its file cannot be written. (storage)".to_owned()
-        })
+        })?;
+        // Where a turn runs, the next one finds that the session is not its own.
+        if !self.is_busy(lane) {
+            self.inner.links.forget(lane);
+        }
+        Ok(had)
     }
 
     /// Whether something runs or waits in a lane.
     #[must_use]
     pub fn is_busy(&self, lane: &Lane) -> bool {
         lock(&self.inner.queue).lane_busy(lane)
-    }
-
-    /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, stops what runs then, and returns when
-    /// all of it has ended. What still waits is kept for the next start, or refused where nothing is kept.
-    pub async fn shutdown(&self, grace: Duration) {
-        let (running, waiting) = {
-            let mut queue = lock(&self.inner.queue);
-            queue.close();
-            (queue.running(), queue.waiting())
-        };
-        tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: waiting for turns");
-        if tokio::time::timeout(grace, self.idle()).await.is_err() {
-            let waiting = lock(&self.inner.queue).drain_waiting();
-            let stops: Vec<_> = lock(&self.inner.running).values().map(|turn| turn.stop.clone()).collect();
-            let kept = self.inner.parts.journal.is_some();
-            let (running, left) = (stops.len(), waiting.len());
-            if kept {
-                tracing::warn!(
-                    running,
-                    kept = left,
-                    "shutdown: grace is over, stopping turns; what waits is answered after the next start"
-                );
-            } else {
-                tracing::warn!(running, refused = left, "shutdown: grace is over, stopping turns");
-            }
-            for stop in stops {
-                // A turn that just ended needs no stopping.
-                let _ = stop.send(Some(StopReason::Shutdown));
-            }
-            for event in waiting.iter().filter(|_| !kept) {
-                self.inner.refuse(event, &Refusal::ShuttingDown.to_string()).await;
-            }
-        }
-        self.inner.tasks.close();
-        self.inner.tasks.wait().await;
-        tracing::info!(links = self.inner.links.count(), "shutdown: no turn is left, long-lived agents leave");
-        self.inner.links.close().await;
-        if let Some(journal) = &self.inner.parts.journal
-            && !journal.flush().await
-        {
-            tracing::error!("shutdown: state/queue.md could not be written; some events may be answered again after the next start");
-        }
     }
 
     /// Returns once nothing runs or waits.
@@ -359,13 +316,15 @@ impl Dispatcher {
             let Some(event) = lock(&self.inner.queue).next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            lock(&self.inner.running)
-                .insert(event.lane.clone(), Running { stop, steers, backend: None, glimpse: Glimpse::of(&event, jiff::Timestamp::now()) });
+            lock(&self.inner.running).insert(event.lane.clone(), Running::new(&event, stop, steers));
             let ticket = Ticket { dispatcher: self.clone(), sequence: event.sequence, lane: event.lane.clone() };
             let saving = lock(&self.inner.savings).get(&event.sequence).cloned();
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {
                 let seen = caught(inner.see_through(event.clone(), stopped, steered, saving)).await;
+                if seen.is_err() {
+                    inner.unhear(&event);
+                }
                 // The lane goes on, whatever it takes to tell people.
                 drop(ticket);
                 if seen.is_err() {
@@ -381,11 +340,8 @@ impl Inner {
     async fn refuse(&self, event: &Event, why: &str) {
         figures::event(event.kind, Outcome::Withdrawn);
         tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
-        let reply = self.parts.outlet.open(event);
         let answer = Answer { failure: Some(why.to_owned()), ..event::plain_answer(self.parts.choices.backend.clone()) };
-        if let Err(error) = reply.finish(answer).await {
-            tracing::warn!(event = event.sequence, lane = %event.lane, %error, "the refusal was not delivered");
-        }
+        self.tell(self.parts.outlet.open(event), answer, "a refusal").await;
     }
 }
 

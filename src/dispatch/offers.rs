@@ -38,7 +38,7 @@ impl Inner {
             return Some(format!("There is no backend {name:?}; there are: {there}."));
         }
         (!self.may_choose(lane, settings, name))
-            .then(|| format!("The operator does not offer {name} here (ALLOWED_BACKENDS); there are: {there}. (not allowed)"))
+            .then(|| format!("The operator does not offer {name} here (ALLOWED_BACKENDS); there are: {there}."))
     }
 
     /// What to tell people, once in a life of the gateway, when a choice they made earlier no longer counts.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::sessions::short;
 use super::{Conversation, Conversations, Glimpse, QueueView, Setting, View};
+use crate::plain::one_line;
 
 /// Lines of a list, so that a page stays one message.
 const MOST: usize = 15;
@@ -90,7 +91,10 @@ pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<Row> {
 /// A conversation in one line: what it was about, when, and its id.
 #[must_use]
 pub fn conversation(known: &Conversation, now: Timestamp) -> String {
-    let mut line = if known.title.is_empty() { "without a title".to_owned() } else { known.title.clone() };
+    let mut line = one_line(&known.title);
+    if line.is_empty() {
+        "without a title".clone_into(&mut line);
+    }
     if let Some(since) = known.since {
         line.push_str(&format!(" · {}", ago(since, now)));
     }
@@ -162,6 +166,13 @@ mod tests {
         assert_eq!(conversation(&known, at(7_300)), "fix it · 2 h ago · 0199a213… · from the agent · now");
         let none = Conversations { label: "Demo".to_owned(), resumable: true, all: vec![] };
         assert_eq!(session_rows(&none, at(0))[0].text, "There is no conversation with Demo here yet.");
+    }
+
+    #[test]
+    fn nothing_in_a_title_moves_a_cursor_hides_or_reorders_what_is_read() {
+        let title = "\u{1b}[2Jgood\u{202e}lab \u{200b}\n\u{9b}1mconv".to_owned();
+        let known = Conversation { id: SessionId::new("a").expect("an id"), title, since: None, current: false, ours: true };
+        assert_eq!(conversation(&known, at(0)), "goodlab conv · a");
     }
 
     #[test]

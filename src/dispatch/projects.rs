@@ -33,7 +33,7 @@ impl Dispatcher {
             let found = parts.workspace.directory(directory.trim(), &parts.choices.project_roots, home).await;
             found.map_err(|fault| {
                 tracing::warn!(%lane, fault, "a project was refused");
-                format!("{directory:?} cannot be used: it must be a folder below PROJECT_ROOTS. (directory)")
+                format!("{directory:?} cannot be used: it must be a folder below PROJECT_ROOTS.")
             })?;
         }
         if let Some(backend) = named(&project.backend) {
@@ -42,7 +42,7 @@ impl Dispatcher {
                 return Err(why);
             }
             if let Some(reason) = parts.backends.unavailable(&backend).await {
-                return Err(format!("{backend} cannot be used here: {reason}. (unavailable)"));
+                return Err(format!("{backend} cannot be used here: {reason}."));
             }
         }
         let entries = [("directory", &project.directory), ("backend", &project.backend)];

@@ -5,9 +5,13 @@
 
 use serde_json::Value;
 
-use crate::agent::{self, Ask, AskKind, Decision, ToolStart};
+use super::excerpt::{self, Excerpt};
+use crate::agent::{self, AnswerForm, Ask, AskKind, AskOption, Decision, Scope};
 use crate::plain::clean_text;
 use crate::redact::Redactor;
+
+/// Answers of the agent's own that people may choose from.
+const OPTIONS: usize = 10;
 
 /// A question that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +24,12 @@ pub struct OpenQuestion {
     pub subject: Subject,
     /// What "always" means here; none: not offered.
     pub always: Option<String>,
+    /// The agent's own answers, where it has any. Their ids are never shown.
+    pub options: Vec<AskOption>,
+    /// What the agent would give the tool, where it takes something else: a JSON object.
+    pub input: Option<String>,
+    /// The Discord user who is asked; none: nobody in Discord.
+    pub asker: Option<u64>,
 }
 
 /// What a question is about.
@@ -38,15 +48,6 @@ pub enum Subject {
     Questions(Vec<agent::Question>),
     /// Sign in at this address.
     SignIn(String),
-}
-
-/// Text to be shown as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Excerpt {
-    /// Name of the language, as a code block wants it.
-    pub language: &'static str,
-    /// The text.
-    pub text: String,
 }
 
 /// What became of a question.
@@ -80,6 +81,9 @@ impl Settlement {
         match decision {
             Decision::AllowOnce => format!("Allowed by {by}"),
             Decision::AllowAlways => format!("Allowed for this session by {by}"),
+            Decision::AllowChanged(_) => format!("Allowed with changes by {by}"),
+            Decision::Chosen(label) => format!("{by} chose: {}", line(label)),
+            Decision::Declined => format!("{by} declined to answer"),
             Decision::Deny(None) => format!("Denied by {by}"),
             Decision::Deny(Some(words)) => format!("Denied by {by}: {}", line(words)),
             Decision::DenyAndStop => format!("Denied and stopped by {by}"),
@@ -94,30 +98,142 @@ impl Settlement {
 
 impl OpenQuestion {
     /// Makes what people may see of an agent's question.
-    pub(super) fn of(id: String, ask: &Ask, redactor: &Redactor) -> Self {
+    pub(super) fn of(id: String, ask: &Ask, asker: Option<u64>, redactor: &Redactor) -> Self {
         let clean = |text: &str| redactor.clean(clean_text(text).into_owned());
         let subject = match &ask.kind {
             AskKind::Permission(tool) => Subject::Permission {
                 tool: line(&clean(&tool.native_name)),
-                about: excerpt(tool).map(|excerpt| Excerpt { text: clean(&excerpt.text), ..excerpt }),
+                about: excerpt::proposed(&ask.diffs)
+                    .or_else(|| excerpt::of(tool))
+                    .map(|excerpt| Excerpt { text: clean(&excerpt.text), ..excerpt }),
             },
             AskKind::PlanApproval(plan) => Subject::Plan(clean(plan)),
             AskKind::Questions(questions) => Subject::Questions(
                 questions
                     .iter()
                     .map(|question| agent::Question {
-                        id: question.id.clone(),
                         text: clean(&question.text),
-                        options: question.options.iter().map(|option| line(&clean(option))).collect(),
-                        many: question.many,
+                        description: question.description.as_deref().map(clean),
+                        options: question
+                            .options
+                            .iter()
+                            .map(|option| agent::Choice {
+                                id: option.id.clone(),
+                                label: line(&clean(&option.label)),
+                                description: option.description.as_deref().map(|said| line(&clean(said))),
+                            })
+                            .collect(),
+                        preset: question.preset.iter().map(|value| clean(value)).collect(),
                         // Without options there is nothing to choose.
-                        free_text: question.free_text || question.options.is_empty(),
+                        free_text: question.free_text || (question.options.is_empty() && question.form != AnswerForm::YesNo),
+                        ..question.clone()
+                    })
+                    .map(|question| match (question.form, question.options.is_empty()) {
+                        (AnswerForm::YesNo, true) => {
+                            let options = [("yes", "Yes"), ("no", "No")];
+                            let options = options.map(|(id, label)| agent::Choice { id: id.to_owned(), ..agent::Choice::plain(label) });
+                            agent::Question { options: options.to_vec(), ..question }
+                        }
+                        _ => question,
                     })
                     .collect(),
             ),
             AskKind::SignIn(address) => Subject::SignIn(line(&clean(address))),
         };
-        Self { id, title: line(&clean(&ask.title)), subject, always: ask.always_label.as_deref().map(|label| line(&clean(label))) }
+        let always = ask.always_label.as_deref().map(|label| line(&clean(label)));
+        let takes_options = matches!(subject, Subject::Permission { .. } | Subject::Plan(_));
+        let options = ask.options.iter().filter(|_| takes_options).take(OPTIONS);
+        let options = options.map(|option| AskOption { label: line(&clean(&option.label)), ..option.clone() }).collect();
+        // With a secret blanked in it, it would be another input.
+        let input = match &ask.kind {
+            AskKind::Permission(tool) if ask.changeable && clean(&tool.input) == tool.input => Some(tool.input.clone()),
+            _ => None,
+        };
+        Self { id, title: line(&clean(&ask.title)), subject, always, options, input, asker }
+    }
+
+    /// The words that decide a question which is no list of questions, with their labels and what they mean.
+    #[must_use]
+    pub fn choices(&self) -> Vec<(&'static str, String, Decision)> {
+        if let Subject::SignIn(_) = self.subject {
+            return vec![
+                ("done", "I have signed in".to_owned(), Decision::AllowOnce),
+                ("cancel", "Cancel".to_owned(), Decision::Deny(None)),
+                ("stop", "Cancel and stop".to_owned(), Decision::DenyAndStop),
+            ];
+        }
+        let mut choices = match self.options.is_empty() {
+            true => vec![("allow", "Allow".to_owned(), Decision::AllowOnce)],
+            false => Vec::new(),
+        };
+        // Beside the agent's own answers this is one of them.
+        choices.extend(self.always().filter(|_| self.options.is_empty()).map(|label| ("always", label, Decision::AllowAlways)));
+        for option in &self.options {
+            let word = match (option.allows, option.scope) {
+                (true, Scope::Once) => "allow",
+                (true, _) => "always",
+                (false, Scope::Once) => continue,
+                (false, _) => "never",
+            };
+            choices.push((word, option.told(), Decision::Chosen(option.id.clone())));
+        }
+        choices.push(("deny", "Deny; `deny WHY` says why".to_owned(), Decision::Deny(None)));
+        choices.push(("stop", "Deny and stop".to_owned(), Decision::DenyAndStop));
+        choices
+    }
+
+    /// What allowing it always means, for a button; none: not offered.
+    #[must_use]
+    pub fn always(&self) -> Option<String> {
+        self.always.as_deref().map(|label| match label {
+            "" => "Always in this session".to_owned(),
+            label if label.to_lowercase().starts_with("always") => label.to_owned(),
+            label => format!("Always: {label}"),
+        })
+    }
+
+    /// What a line that somebody writes decides; none: it is no answer. Of a list of questions only the choice of an option
+    /// is one, and only where there is one question: anything else may be meant for somebody else.
+    #[must_use]
+    pub fn in_words(&self, line: &str) -> Option<Decision> {
+        let line = line.trim();
+        if let Subject::Questions(questions) = &self.subject {
+            let [asked] = &questions[..] else { return None };
+            let option = asked.options.iter().find(|option| option.label.to_lowercase() == line.to_lowercase())?;
+            return Some(Decision::Answers(vec![(asked.id.clone(), vec![option.id.clone()])]));
+        }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        if word.eq_ignore_ascii_case("change") && self.input.is_some() {
+            return serde_json::from_str::<serde_json::Map<String, Value>>(rest).is_ok().then(|| Decision::AllowChanged(rest.to_owned()));
+        }
+        let word = match word.to_lowercase().as_str() {
+            "y" | "yes" => "allow".to_owned(),
+            "n" | "no" => "deny".to_owned(),
+            other => other.to_owned(),
+        };
+        let (word, _, decision) = self.choices().into_iter().find(|(name, ..)| *name == word)?;
+        match (decision, rest.trim()) {
+            (decision, "") => Some(decision),
+            (Decision::Deny(_), why) if word == "deny" => Some(Decision::Deny(Some(why.to_owned()))),
+            _ => None,
+        }
+    }
+}
+
+impl AskOption {
+    /// Its label, with how long it holds where the label does not say.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let words = self.label.to_lowercase();
+        let says = |any: &[&str]| any.iter().any(|word| words.contains(word));
+        let scope = match self.scope {
+            Scope::Session if !says(&["session"]) => " (this session)",
+            Scope::Project if !says(&["project", "repo", "director", "folder"]) => " (this project, from now on)",
+            Scope::User if !says(&["all", "every", "global"]) => " (everywhere, from now on)",
+            Scope::Always if !says(&["always", "never", "all ", "session", "again", "every", "auto"]) => " (from now on)",
+            _ => "",
+        };
+        format!("{}{scope}", self.label)
     }
 }
 
@@ -126,118 +242,12 @@ fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a tool would do, as far as it can be told from its input.
-fn excerpt(tool: &ToolStart) -> Option<Excerpt> {
-    let input: Value = serde_json::from_str(&tool.input).unwrap_or_default();
-    let text = |language, text: String| (!text.trim().is_empty()).then_some(Excerpt { language, text });
-    let target = tool.target.clone().unwrap_or_default();
-    match tool.kind.as_str() {
-        "bash" => {
-            let command = if target.trim().is_empty() { word(&input, &["command", "cmd", "script"]).unwrap_or_default() } else { target };
-            text("sh", command)
-        }
-        "file_write" | "file_edit" => {
-            let mut changes = Vec::new();
-            collect_changes(&input, 0, &mut changes);
-            let path = if changes.iter().any(|change| change.contains(&target)) { String::new() } else { target };
-            let whole = std::iter::once(path).chain(changes).filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n");
-            text("diff", whole)
-        }
-        _ if !target.trim().is_empty() => text("", target),
-        _ => match &input {
-            Value::Object(fields) if !fields.is_empty() => text("json", serde_json::to_string_pretty(&input).unwrap_or_default()),
-            _ => None,
-        },
-    }
-}
-
-/// The first of these fields that is a text.
-fn word(input: &Value, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| input[*name].as_str()).map(str::to_owned)
-}
-
-/// Finds changes of files in a tool's input, however the agent writes them: a unified diff, the text before and after, or
-/// the whole new file.
-fn collect_changes(input: &Value, depth: u8, found: &mut Vec<String>) {
-    let signed = |sign: char, text: &str| text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>().join("\n");
-    if let Value::Object(fields) = input {
-        if let Some(diff) = word(input, &["diff", "unified_diff", "unified", "patch"]) {
-            return found.push(diff.trim_end().to_owned());
-        }
-        let old = word(input, &["old_string", "old_text", "oldText", "old_str", "oldString"]);
-        let new = word(input, &["new_string", "new_text", "newText", "new_str", "newString", "content"]);
-        if let Some(new) = new {
-            let path = word(input, &["path", "file_path", "filePath"]).unwrap_or_default();
-            let parts = [path, signed('-', &old.unwrap_or_default()), signed('+', &new)];
-            return found.push(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"));
-        }
-        if depth < 4 {
-            for (name, value) in fields {
-                // Keyed by path.
-                let at = found.len();
-                collect_changes(value, depth + 1, found);
-                if found.len() > at && name.contains(['/', '.']) && !found[at].contains(name.as_str()) {
-                    found[at] = format!("{name}\n{}", found[at]);
-                }
-            }
-        }
-    } else if let Value::Array(items) = input
-        && depth < 4
-    {
-        items.iter().for_each(|item| collect_changes(item, depth + 1, found));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn tool(kind: &str, target: Option<&str>, input: &Value) -> ToolStart {
-        ToolStart {
-            id: "t".to_owned(),
-            parent: None,
-            kind: kind.to_owned(),
-            native_name: "Tool".to_owned(),
-            title: String::new(),
-            target: target.map(str::to_owned),
-            input: input.to_string(),
-        }
-    }
-
-    fn shown(kind: &str, target: Option<&str>, input: &Value) -> String {
-        excerpt(&tool(kind, target, input)).map(|excerpt| excerpt.text).unwrap_or_default()
-    }
-
-    #[test]
-    fn a_command_is_shown_whole_wherever_the_agent_tells_it() {
-        assert_eq!(shown("bash", Some("ls\nrm x"), &json!({})), "ls\nrm x");
-        assert_eq!(shown("bash", None, &json!({"command": "make"})), "make");
-        assert_eq!(shown("web_fetch", Some("https://example.com"), &json!({"prompt": "p"})), "https://example.com");
-        assert_eq!(shown("mcp", None, &json!({"a": 1})), "{\n  \"a\": 1\n}");
-        assert_eq!(shown("mcp", None, &json!({})), "");
-    }
-
-    #[test]
-    fn changes_are_found_however_an_agent_writes_them() {
-        for (input, expected) in [
-            (json!({"file_path": "a.rs", "old_string": "one\ntwo", "new_string": "three"}), "a.rs\n-one\n-two\n+three"),
-            (json!({"file_path": "a.rs", "content": "all"}), "a.rs\n+all"),
-            (
-                json!({"changes": {"src/a.rs": {"update": {"unified_diff": "@@ -1 +1 @@\n-x\n+y\n"}}}}),
-                "a.rs\nsrc/a.rs\n@@ -1 +1 @@\n-x\n+y",
-            ),
-            (json!({"content": [{"type": "diff", "path": "/a.rs", "oldText": null, "newText": "y"}]}), "/a.rs\n+y"),
-            (json!({"edits": [{"old_str": "x", "new_str": "y"}, {"old_str": "p", "new_str": "q"}]}), "a.rs\n-x\n+y\n-p\n+q"),
-            (json!({}), "a.rs"),
-        ] {
-            assert_eq!(
-                shown("file_edit", Some("a.rs"), &input).replace("a.rs\nsrc/a.rs", "src/a.rs"),
-                expected.replace("a.rs\nsrc/a.rs", "src/a.rs")
-            );
-        }
-    }
+    use crate::dispatch::excerpt::tests::tool;
 
     #[test]
     fn secrets_and_what_hides_or_reorders_text_are_shown_to_nobody() {
@@ -251,10 +261,58 @@ mod tests {
             title: "Run\nsk-\"canary\"-1?".to_owned(),
             kind: AskKind::Permission(start),
             always_label: None,
+            options: Vec::new(),
+            diffs: Vec::new(),
+            changeable: false,
         };
-        let question = OpenQuestion::of("q".to_owned(), &ask, &redactor);
+        let question = OpenQuestion::of("q".to_owned(), &ask, None, &redactor);
         assert_eq!(question.title, "Run ***?");
         let about = Some(Excerpt { language: "sh", text: "curl -H *** gpj.exe".to_owned() });
         assert_eq!(question.subject, Subject::Permission { tool: "Bash".to_owned(), about });
+    }
+
+    #[test]
+    fn always_says_always_whatever_the_agent_calls_it() {
+        let called = |label: Option<&str>| {
+            let subject = Subject::Plan(String::new());
+            OpenQuestion {
+                id: String::new(),
+                title: String::new(),
+                subject,
+                always: label.map(str::to_owned),
+                options: vec![],
+                input: None,
+                asker: None,
+            }
+            .always()
+        };
+        assert_eq!(called(Some("npm test")).as_deref(), Some("Always: npm test"));
+        assert_eq!(called(Some("Always for make")).as_deref(), Some("Always for make"));
+        assert_eq!(called(Some("")).as_deref(), Some("Always in this session"));
+        assert_eq!(called(None), None);
+    }
+
+    #[test]
+    fn words_decide_where_they_can_mean_nothing_else() {
+        let of = |subject| OpenQuestion {
+            id: String::new(),
+            title: String::new(),
+            subject,
+            always: Some(String::new()),
+            options: vec![],
+            input: None,
+            asker: None,
+        };
+        let permission = of(Subject::Permission { tool: "Bash".to_owned(), about: None });
+        assert_eq!(permission.in_words(" Yes "), Some(Decision::AllowOnce));
+        assert_eq!(permission.in_words("always"), Some(Decision::AllowAlways));
+        assert_eq!(permission.in_words("deny not now"), Some(Decision::Deny(Some("not now".to_owned()))));
+        assert_eq!(permission.in_words("allow me to explain"), None);
+        let asked =
+            |id: &str| agent::Question { id: id.to_owned(), options: vec!["Red".into()], free_text: true, ..agent::Question::default() };
+        let one = of(Subject::Questions(vec![asked("a")]));
+        assert_eq!(one.in_words("red"), Some(Decision::Answers(vec![("a".to_owned(), vec!["Red".to_owned()])])));
+        assert_eq!(one.in_words("blue"), None, "it may be meant for somebody else");
+        assert_eq!(of(Subject::Questions(vec![asked("a"), asked("b")])).in_words("red"), None);
     }
 }

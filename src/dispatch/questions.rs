@@ -5,12 +5,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use super::lock;
+use super::planning::Planning;
 use super::question::{OpenQuestion, Settlement, Subject};
 use super::stage::Stage;
+use super::{Dispatcher, lock};
 use crate::agent::descriptor::Expands;
-use crate::agent::{Ask, AskKind, Decision, Question};
+use crate::agent::{AnswerForm, Ask, AskKind, Decision, Question};
 use crate::event::Lane;
 use crate::figures;
 use crate::prompt::neutralise;
@@ -78,6 +80,8 @@ pub(super) struct Context {
     pub(super) asker: Option<u64>,
     /// What the backend would expand in people's words.
     pub(super) expands: Vec<Expands>,
+    /// Whether it only plans.
+    pub(super) planning: Planning,
 }
 
 struct Entry {
@@ -86,6 +90,7 @@ struct Entry {
     shown: OpenQuestion,
     answerer: Answerer,
     stage: Arc<Stage>,
+    asked: Instant,
 }
 
 /// All open questions.
@@ -104,10 +109,10 @@ impl Questions {
     pub(super) fn open(&self, context: Context, ask: &Ask, answerer: Answerer, stage: &Arc<Stage>) -> OpenQuestion {
         let mut id = uuid::Uuid::new_v4().simple().to_string();
         id.truncate(16);
-        let shown = OpenQuestion::of(id.clone(), ask, &self.redactor);
+        let shown = OpenQuestion::of(id.clone(), ask, context.asker, &self.redactor);
         figures::question("opened");
         tracing::info!(question = id, kind = kind(&ask.kind), "question opened");
-        let entry = Entry { context, ask: ask.clone(), shown: shown.clone(), answerer, stage: Arc::clone(stage) };
+        let entry = Entry { context, ask: ask.clone(), shown: shown.clone(), answerer, stage: Arc::clone(stage), asked: Instant::now() };
         lock(&self.open).insert(id, entry);
         shown
     }
@@ -136,6 +141,17 @@ impl Questions {
         Err(AnswerRefusal::NotYours)
     }
 
+    /// Takes what somebody wrote as the decision about the latest question of a lane. None: it decides nothing.
+    pub(super) fn answer_in_words(&self, lane: &Lane, person: &Person, words: &str) -> Option<Result<(), AnswerRefusal>> {
+        let (id, decision) = {
+            let open = lock(&self.open);
+            let latest = open.iter().filter(|(_, entry)| entry.context.lane == *lane).max_by_key(|(_, entry)| entry.asked);
+            let (id, entry) = latest?;
+            (id.clone(), entry.shown.in_words(words)?)
+        };
+        Some(self.answer(&id, person, decision))
+    }
+
     /// Takes a decision: the first that fits wins.
     pub(super) fn answer(&self, id: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
         self.may_answer(id, person)?;
@@ -149,9 +165,11 @@ impl Questions {
         let _turn = entry.context.span.enter();
         figures::question("answered");
         tracing::info!(question = id, user = person.id(), name = person.name(), decision = word(&decision), "question answered");
-        let shown = self.clean(&decision);
+        let shown = self.clean(&shown(&entry, &decision));
         let by = self.redactor.clean(person.name().to_owned());
         let mut taken = Err(AnswerRefusal::Gone);
+        // Before the agent hears of it and asks for more.
+        entry.context.planning.decided(&entry.ask, &decision);
         // Both at once: with the decision the turn may end, and the reply with it.
         entry.stage.with(|reply| {
             if entry.answerer.decide(decision) {
@@ -181,11 +199,39 @@ impl Questions {
         let clean = |text: &String| self.redactor.clean(text.clone());
         match decision {
             Decision::Deny(words) => Decision::Deny(words.as_ref().map(clean)),
+            Decision::Chosen(label) => Decision::Chosen(clean(label)),
+            Decision::AllowChanged(input) => Decision::AllowChanged(clean(input)),
             Decision::Answers(answers) => {
                 Decision::Answers(answers.iter().map(|(id, values)| (id.clone(), values.iter().map(clean).collect())).collect())
             }
             other => other.clone(),
         }
+    }
+}
+
+impl Dispatcher {
+    /// Takes a person's decision about a question of an agent. The first one that fits wins; the agent and everybody who
+    /// sees the question are told. Returns at once.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for that person; after `Misfit` the question is still open.
+    pub fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+        self.inner.questions.answer(question, person, decision)
+    }
+
+    /// Takes what a person wrote in a lane as the answer to the question that is open there. None: it decides nothing, and may
+    /// be a prompt.
+    #[must_use]
+    pub fn answer_in_words(&self, lane: &Lane, person: &Person, words: &str) -> Option<Result<(), AnswerRefusal>> {
+        self.inner.questions.answer_in_words(lane, person, words)
+    }
+
+    /// Tells whether a person may answer a question, for questions that take several steps. A refusal is logged.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for that person.
+    pub fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
+        self.inner.questions.may_answer(question, person)
     }
 }
 
@@ -201,45 +247,79 @@ fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
             Ok(Decision::Deny(words))
         }
         (decision @ (Decision::DenyAndStop | Decision::Dismissed), ..) => Ok(decision),
+        (Decision::Declined, AskKind::Questions(_), _) => Ok(Decision::Declined),
         (Decision::Answers(given), AskKind::Questions(asked), Subject::Questions(shown)) => {
             let answers: Result<_, &str> = asked
                 .iter()
                 .zip(shown)
                 .map(|(asked, shown)| {
-                    let (_, values) = given.iter().find(|(id, _)| *id == asked.id).ok_or("Every question needs an answer.")?;
-                    let values: Result<Vec<String>, &str> = values.iter().map(|value| value_of(asked, shown, value, own)).collect();
+                    let values = given.iter().find(|(id, _)| *id == asked.id).map(|(_, values)| &values[..]).unwrap_or_default();
+                    let values: Result<Vec<String>, &str> = values.iter().map(|value| value_of(shown, value, own)).collect();
                     let values = values?;
                     match values.len() {
+                        0 if asked.optional => Ok(None),
                         0 => Err("Every question needs an answer."),
                         2.. if !asked.many => Err("Only one answer is wanted to this question."),
-                        _ => Ok((asked.id.clone(), values)),
+                        _ => Ok(Some((asked.id.clone(), values))),
                     }
                 })
+                .filter_map(Result::transpose)
                 .collect();
             Ok(Decision::Answers(answers?))
         }
         (_, AskKind::Questions(_), _) => Err("This is a question: choose or write an answer."),
-        (Decision::Answers(_), ..) => Err("This can only be allowed or denied."),
+        (Decision::Answers(_) | Decision::Declined, ..) => Err("This can only be allowed or denied."),
+        (Decision::AllowChanged(_), ..) if !entry.ask.changeable => Err("It cannot be changed."),
+        (Decision::AllowChanged(input), ..) => match serde_json::from_str(&input) {
+            Ok(serde_json::Value::Object(_)) if input.len() <= WORDS => Ok(Decision::AllowChanged(input)),
+            _ => Err("What the tool is to be given must be a JSON object."),
+        },
+        (Decision::Chosen(id), ..) if !entry.ask.options.iter().any(|option| option.id == id) => Err("This is not offered here."),
         (Decision::AllowAlways, ..) if entry.ask.always_label.is_none() => Err("Allowing it always is not offered here."),
         (decision, ..) => Ok(decision),
     }
 }
 
+/// A decision as people read it: with the labels of what was chosen, and without secrets.
+fn shown(entry: &Entry, decision: &Decision) -> Decision {
+    let label = |question: &Question, value: &String| {
+        let chosen = question.options.iter().find(|option| option.id == *value);
+        chosen.map_or_else(|| value.clone(), |option| option.label.clone())
+    };
+    match (decision, &entry.ask.kind) {
+        (Decision::Answers(answers), AskKind::Questions(asked)) => Decision::Answers(
+            answers
+                .iter()
+                .filter_map(|(id, values)| Some((asked.iter().find(|question| question.id == *id)?, values)))
+                .map(|(question, values)| match question.secret {
+                    true => (question.id.clone(), vec!["(a secret)".to_owned()]),
+                    false => (question.id.clone(), values.iter().map(|value| label(question, value)).collect()),
+                })
+                .collect(),
+        ),
+        (Decision::Chosen(id), _) => {
+            let option = entry.ask.options.iter().find(|option| option.id == *id);
+            Decision::Chosen(option.map_or_else(String::new, |option| option.label.clone()))
+        }
+        (other, _) => other.clone(),
+    }
+}
+
 /// What was chosen is told in the agent's own words, also where people see stars in them.
-fn value_of(
-    asked: &Question,
-    shown: &Question,
-    value: &str,
-    own: impl Fn(&str) -> Result<String, &'static str>,
-) -> Result<String, &'static str> {
-    if let Some(at) = shown.options.iter().position(|option| option == value) {
-        return Ok(asked.options[at].clone());
+fn value_of(shown: &Question, value: &str, own: impl Fn(&str) -> Result<String, &'static str>) -> Result<String, &'static str> {
+    if let Some(option) = shown.options.iter().find(|option| option.id == value || option.label == value) {
+        return Ok(option.id.clone());
     }
     if !shown.free_text {
         return Err("Please choose one of the options.");
     }
     let words = own(value)?;
-    if words.is_empty() { Err("Every question needs an answer.") } else { Ok(words) }
+    match shown.form {
+        _ if words.is_empty() => Err("Every question needs an answer."),
+        AnswerForm::Whole if words.parse::<i64>().is_err() => Err("This wants a whole number."),
+        AnswerForm::Number if !words.parse::<f64>().is_ok_and(f64::is_finite) => Err("This wants a number."),
+        _ => Ok(words),
+    }
 }
 
 fn kind(kind: &AskKind) -> &'static str {
@@ -255,6 +335,9 @@ fn word(decision: &Decision) -> &'static str {
     match decision {
         Decision::AllowOnce => "allow once",
         Decision::AllowAlways => "allow always",
+        Decision::AllowChanged(_) => "allow changed",
+        Decision::Chosen(_) => "chosen",
+        Decision::Declined => "declined",
         Decision::Deny(_) => "deny",
         Decision::DenyAndStop => "deny and stop",
         Decision::Answers(_) => "answers",

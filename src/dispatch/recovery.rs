@@ -4,8 +4,9 @@
 //! What was answered is delivered. What was running at three deaths of the gateway is set aside, and people are asked.
 //! Pinned by `tests/dispatch/kept.rs`.
 
+use super::event::plain_answer;
 use super::questions::Person;
-use super::reply::{Notice, Offer};
+use super::reply::{Answer, Notice, Offer};
 use super::{Dispatcher, Inner, lock};
 use crate::event::{Event, Lane, Origin, Sequence};
 use crate::vigil;
@@ -14,6 +15,30 @@ use crate::workspace::{Entry, Journal, OFFER_SPAN_MS};
 /// An event that was running at so many deaths of the gateway may be what it dies of.
 const DEATHS: u32 = 3;
 const LABEL: &str = "Try again";
+/// What is said to whoever wrote to a turn that does not simply begin again.
+const HEARD: &str = "The agent had taken this in when I was interrupted. If the work is done again, please send it again. (interrupted)";
+
+/// What becomes of an event that an earlier life left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It came to its end.
+    Over,
+    /// It runs, again if it ran.
+    Again,
+    /// People are asked about it.
+    Asked,
+}
+
+impl Turn {
+    fn of(entry: Option<&Entry>) -> Self {
+        match entry {
+            None => Self::Over,
+            Some(entry) if entry.answer.is_some() => Self::Over,
+            Some(entry) if entry.offered.is_some() || entry.tool || entry.started >= DEATHS => Self::Asked,
+            Some(_) => Self::Again,
+        }
+    }
+}
 
 /// Why people are asked whether an event is to be done again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +58,8 @@ pub enum Again {
     Started,
     /// A lost reply, or several, are delivered.
     Delivered,
+    /// What a component may do is accepted.
+    Accepted,
 }
 
 /// Why an event is not done again, in words for the person who wants it.
@@ -45,7 +72,7 @@ pub enum AgainRefusal {
     #[error("This is not yours to start again: whoever asked, the bot's owner and its approvers may.")]
     NotYours,
     /// The gateway is stopping.
-    #[error("I am restarting. Please try again in a minute. (shutting down)")]
+    #[error("I am restarting. Please try again in a minute.")]
     ShuttingDown,
     /// It could not be written down.
     #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
@@ -56,8 +83,11 @@ pub enum AgainRefusal {
     /// Lost replies of others.
     #[error("This is for the bot's owner and its approvers.")]
     NotOperator,
+    /// What a component may do.
+    #[error("Only my owner may accept this.")]
+    NotOwner,
     /// A lost reply that cannot be read by what is there.
-    #[error("No newer parser that can read this is here yet. What the agent said is kept. (not yet)")]
+    #[error("No newer parser that can read this is here yet. What the agent said is kept.")]
     NotYet,
     /// A lost reply that takes long to read.
     #[error("I am reading it again; if that works, the reply follows.")]
@@ -76,13 +106,29 @@ impl Dispatcher {
         {
             let mut queue = lock(&self.inner.queue);
             for entry in journal.open_events() {
+                match entry.heard.map_or(Turn::Again, |turn| Turn::of(journal.entry(turn).as_ref())) {
+                    Turn::Again => {}
+                    _ if entry.answer.is_some() => {}
+                    Turn::Over => {
+                        let _ = journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
+                        continue;
+                    }
+                    // Told as what an event came to that is only delivered: once, whatever dies when.
+                    Turn::Asked => {
+                        let told = Answer { failure: Some(HEARD.to_owned()), ..plain_answer(self.inner.parts.choices.backend.clone()) };
+                        let _ = journal.answered(entry.event.sequence, serde_json::to_string(&told).expect("an answer is plain data"));
+                        restored += 1;
+                        queue.restore(entry.event);
+                        continue;
+                    }
+                }
                 if entry.offered.is_some() {
                     offered += 1;
                 } else if entry.event.opens_thread && entry.answer.is_none() {
                     restored += 1;
                     queue.hold_again(entry.event.clone());
                     threads.push(entry.event);
-                } else if entry.answer.is_none() && (entry.tool || entry.started >= DEATHS) {
+                } else if Turn::of(Some(&entry)) == Turn::Asked {
                     offers.push(entry);
                 } else {
                     restored += 1;
@@ -179,10 +225,10 @@ impl Inner {
             }
             Why::Broke => format!("Something inside me broke while I worked on {what}. My operator's log says what. (internal)"),
         };
-        // What stands there must not look like an answer.
-        self.parts.outlet.leave_unfinished(channel, &entry.posted).await;
         let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
-        let told = self.parts.outlet.notify(Notice { channel, about, text, offer: Some(offer.clone()) }).await;
+        let notice = Notice { channel, about, text, offer: Some(offer.clone()) };
+        // What stands there must not look like an answer.
+        let told = self.parts.outlet.give_up(event, notice, self.kept(event).traces(event)).await;
         if aside && channel.is_some() {
             let text =
                 format!("An event in {} was running when I died, {} times; I have set it aside. (set aside)", event.lane, entry.started);

@@ -1,5 +1,6 @@
 //! The port behind which answers go to people: Discord or the terminal.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub trait Outlet: Send + Sync {
     /// [`DeliveryError`] when nobody will see it; the outlet has logged the details.
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         let _ = notice;
-        Err(DeliveryError("there is no place for notices here".to_owned()))
+        Err(DeliveryError::Refused("there is no place for notices here".to_owned()))
     }
 
     /// Opens the thread that an event asks for, once however often it is called, and tells there what was asked.
@@ -56,9 +57,19 @@ pub trait Outlet: Send + Sync {
         Err("There are no threads here.".to_owned())
     }
 
-    /// Says of the messages of a reply that was given up that they are not the answer. Best effort.
-    async fn leave_unfinished(&self, channel: Option<u64>, messages: &[u64]) {
-        let _ = (channel, messages);
+    /// Tells people that a reply was given up, and says of what there is of it, noted or not, that it is not the answer; of a
+    /// command's own message too that nothing was said in.
+    ///
+    /// # Errors
+    /// As [`Outlet::notify`].
+    async fn give_up(&self, event: &Event, notice: Notice, traces: Traces) -> Result<(), DeliveryError> {
+        let _ = (event, traces);
+        self.notify(notice).await
+    }
+
+    /// An event that waited will have no answer, and people are told so elsewhere: what shows that it waits goes. Best effort.
+    async fn put_away(&self, event: &Event) {
+        let _ = event;
     }
 
     /// The reply that a failure's button offers was delivered: the button goes, if it is still there. Best effort.
@@ -144,10 +155,15 @@ pub trait Reply: Send {
     /// A question that was shown is over: nothing about it invites an answer any more. Must return at once.
     fn settled(&mut self, id: &str, how: &Settlement);
 
-    /// The turn is over: delivers the answer whole and removes what was only for the time being (typing, drafts).
+    /// People said something to the turn while it ran: what it says from now on belongs below that. Must return at once.
+    fn steered(&mut self) {}
+
+    /// The turn is over: delivers the answer whole and removes what was only for the time being (typing, drafts). Takes as
+    /// long as it takes: where it cannot be delivered now it waits until it can, and answers of the same place that are
+    /// finished later wait behind it.
     ///
     /// # Errors
-    /// [`DeliveryError`] when people will not see it; the outlet has logged the details.
+    /// [`DeliveryError`] when people never will see it; the outlet has logged the details.
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError>;
 }
 
@@ -173,8 +189,18 @@ impl std::fmt::Debug for Unseen {
     }
 }
 
+/// A file of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AnswerFile {
+    /// Plain, with an ending.
+    pub name: String,
+    /// Where it is kept until it is delivered.
+    pub path: PathBuf,
+}
+
 /// What a turn came to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Answer {
     /// The agent's text, exactly; with a failure, what there was of it.
@@ -194,9 +220,15 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.
     pub took: Duration,
+    /// What the agent made beside text, below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<AnswerFile>,
     /// A button below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offer>,
+    /// The user who is to hear of it, because it took long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ping: Option<u64>,
 }
 
 impl Answer {
@@ -218,5 +250,14 @@ impl Answer {
 
 /// An answer that could not be delivered.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot deliver the answer: {0}")]
-pub struct DeliveryError(pub String);
+pub enum DeliveryError {
+    /// The place it was for does not exist any more.
+    #[error("the place of the answer is gone: {0}")]
+    Gone(String),
+    /// It is not taken there as it is.
+    #[error("cannot deliver the answer: {0}")]
+    Refused(String),
+    /// This life of the program does not deliver it any more; the next one may.
+    #[error("the answer is left to the next start: {0}")]
+    Later(String),
+}

@@ -16,6 +16,7 @@ use super::{Dispatcher, Inner};
 use crate::agent::descriptor::Feature;
 use crate::agent::{QueryKind, QueryResult};
 use crate::event::{Event, Lane};
+use crate::turn::reason::in_words;
 use crate::workspace::{Past, SessionId};
 
 /// Characters of a title.
@@ -91,10 +92,10 @@ impl Dispatcher {
     pub async fn resume(&self, lane: &Lane, id: &str, owner: bool, wait: Duration) -> Result<String, String> {
         let found = self.conversations(lane, owner, wait).await;
         if !found.resumable {
-            return Err("Conversations cannot be taken up again with this backend. (unsupported)".to_owned());
+            return Err("Conversations cannot be taken up again with this backend.".to_owned());
         }
         let Some(chosen) = named(found.all, id) else {
-            return Err("That is no conversation of this channel; `/sessions` lists them. (unknown session)".to_owned());
+            return Err("That is no conversation of this channel; `/sessions` lists them.".to_owned());
         };
         let called = if chosen.title.is_empty() { short(&chosen.id) } else { format!("\"{}\"", chosen.title) };
         if chosen.current {
@@ -124,15 +125,15 @@ impl Dispatcher {
             return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names(lane).await.join(", ")));
         };
         if !backend.descriptor().has(Feature::Compact) {
-            return Err(format!("{} cannot shorten a conversation. (unsupported)", backend.descriptor().label()));
+            return Err(format!("{} cannot shorten a conversation.", backend.descriptor().label()));
         }
         if self.is_busy(lane) {
-            return Err("The agent is at work here: try again when it is done. (busy)".to_owned());
+            return Err("The agent is at work here: try again when it is done.".to_owned());
         }
         let bindings = self.inner.parts.workspace.bindings();
         let binding = bindings.get(lane, &name).await;
         let Some(session) = binding.session else {
-            return Err("There is no conversation here yet. (nothing to shorten)".to_owned());
+            return Err("There is no conversation here yet.".to_owned());
         };
         let asked = self.inner.links.query_session(lane, &backend, session.as_str(), QueryKind::Compact, COMPACT).await;
         let refused = |why: &str| {
@@ -140,10 +141,8 @@ impl Dispatcher {
             "The conversation could not be shortened. (agent failure)".to_owned()
         };
         match asked {
-            Ok(None) => {
-                Err("The conversation is not open now: it opens with your next message, then it can be shortened. (not open)".to_owned())
-            }
-            Ok(Some((QueryResult::Failed(failure), _))) => Err(refused(&failure.message)),
+            Ok(None) => Err("The conversation is not open now: it opens with your next message, then it can be shortened.".to_owned()),
+            Ok(Some((QueryResult::Failed(failure), _))) => Err(refused(&in_words(&failure.message, ""))),
             Ok(Some((_, renamed))) => {
                 if let Some(id) = renamed.and_then(|id| SessionId::new(&id).ok()) {
                     let kept = bindings.set_session_if(lane, &name, Some(id.clone()), binding.epoch).await;

@@ -12,6 +12,7 @@ use crate::agent::descriptor::{Choice, Feature, Sharing};
 use crate::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
 use crate::event::Lane;
 use crate::plain::one_line;
+use crate::turn::reason::in_words;
 use crate::workspace::{BindingsError, LaneSettings, is_plain_model};
 
 /// Something that is chosen for a lane and its backend.
@@ -59,7 +60,7 @@ impl Setting {
 /// How long an agent may take to say how it is; some take seconds to start.
 const PING: Duration = Duration::from_secs(30);
 
-/// Takes a choice back; so does `default`, except for safety, where it is a level.
+/// Takes a choice back.
 const UNSET: &str = "unset";
 
 impl Dispatcher {
@@ -86,7 +87,7 @@ impl Dispatcher {
             return Err(why);
         }
         if let Some(reason) = backends.unavailable(name).await {
-            return Err(format!("{name} cannot be used here: {reason}. (unavailable)"));
+            return Err(format!("{name} cannot be used here: {reason}."));
         }
         kept(lane, self.inner.parts.workspace.bindings().set_backend(lane, name).await)
     }
@@ -102,7 +103,7 @@ impl Dispatcher {
             return Err(format!("There is no backend {name:?}; there are: {}.", backends.offered().join(", ")));
         };
         if let Some(reason) = self.inner.parts.backends.unavailable(name).await {
-            return Err(format!("{name} cannot be used here: {reason}. (unavailable)"));
+            return Err(format!("{name} cannot be used here: {reason}."));
         }
         if backend.descriptor().sharing == Sharing::Turn {
             return Ok(format!("{name} is ready; it runs its agent once a turn"));
@@ -112,7 +113,7 @@ impl Dispatcher {
             QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
                 Ok(format!("{name} is ready; its agent tells nothing about its health"))
             }
-            QueryResult::Failed(failure) => Err(format!("{name} does not work: {}", one_line(&failure.message))),
+            QueryResult::Failed(failure) => Err(format!("{name} does not work: {}", one_line(&in_words(&failure.message, "")))),
             other => Err(format!("{name} gave a strange answer: {other:?}")),
         }
     }
@@ -126,10 +127,13 @@ impl Dispatcher {
     pub async fn choose(&self, lane: &Lane, setting: Setting, value: Option<&str>) -> Result<String, String> {
         if let (Setting::Backend, Some(name)) = (setting, value) {
             match name {
-                UNSET | "default" => kept(lane, self.inner.parts.workspace.bindings().unset_backend(lane).await)?,
+                UNSET => kept(lane, self.inner.parts.workspace.bindings().unset_backend(lane).await)?,
                 name => self.choose_backend(lane, name).await?,
             }
-            return Ok(format!("backend is {} from now on", self.backend_of(lane).await));
+            let name = self.backend_of(lane).await;
+            let backend = self.inner.parts.backends.get(&name);
+            let label = backend.map_or(name, |backend| backend.descriptor().label().to_owned());
+            return Ok(format!("{} is {label} from now on.", setting.title()));
         }
         let (name, settings) = self.inner.backend_of(lane).await;
         let Some(backend) = self.inner.parts.backends.get(&name) else {
@@ -142,12 +146,16 @@ impl Dispatcher {
         let desk = Desk { choices: &self.inner.parts.choices, settings: &settings, descriptor, now: &now, backends: &backends };
         desk.supported(setting)?;
         let Some(value) = value else { return Ok(desk.shown(setting)) };
-        let unset = value == UNSET || (value == "default" && setting != Setting::Safety);
-        let value = if unset { None } else { Some(desk.accepted(setting, value)?) };
+        let value = if value == UNSET { None } else { Some(desk.accepted(setting, value)?) };
+        let before = bindings.get(lane, &name).await;
         kept(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
         let now = effective(&self.inner.parts.choices, &settings, &self.inner.chosen(lane, &name).await, descriptor);
         let desk = Desk { now: &now, ..desk };
-        Ok(format!("{} is {} from now on", setting.name(), desk.current(setting)))
+        // Claude Code, OpenCode and Droid take a session up with the model it had, and nothing tells them to take none.
+        let kept =
+            setting == Setting::Model && now.model.is_none() && before.session.is_some() && before.settings.contains_key(setting.name());
+        let but = if kept { " This conversation may keep the model it has; `/reset` begins one without." } else { "" };
+        Ok(format!("{} is {} from now on.{but}", setting.title(), desk.current(setting)))
     }
 }
 
@@ -197,13 +205,19 @@ impl Desk<'_> {
     }
 
     fn current(&self, setting: Setting) -> String {
-        let chosen = |value: &Option<String>| value.clone().unwrap_or_else(|| "the agent's default".to_owned());
+        let label = |id: &str, choices: &[Choice]| {
+            let known = choices.iter().find(|choice| choice.id == id).map(|choice| choice.label.as_str());
+            known.filter(|label| !label.is_empty()).unwrap_or(id).to_owned()
+        };
+        let chosen = |value: &Option<String>, choices: &[Choice]| {
+            value.as_deref().map_or_else(|| "the agent's default".to_owned(), |value| label(value, choices))
+        };
         match setting {
-            Setting::Backend => self.descriptor.name.clone(),
-            Setting::Model => chosen(&self.now.model),
-            Setting::Effort => chosen(&self.now.effort),
-            Setting::Safety => level(self.now.safety).to_owned(),
-            Setting::Mode => (if self.now.mode == Mode::Plan { "plan" } else { "build" }).to_owned(),
+            Setting::Backend => self.descriptor.label().to_owned(),
+            Setting::Model => chosen(&self.now.model, &self.descriptor.models),
+            Setting::Effort => chosen(&self.now.effort, &self.descriptor.efforts),
+            Setting::Safety => label(level(self.now.safety), &levels(self.now.ceiling)),
+            Setting::Mode => label(if self.now.mode == Mode::Plan { "plan" } else { "build" }, &modes(false)),
         }
     }
 
@@ -219,7 +233,7 @@ impl Desk<'_> {
     }
 
     fn shown(&self, setting: Setting) -> String {
-        format!("{} is {}; there are: {}", setting.name(), self.current(setting), self.offered(setting))
+        format!("{} is {}; there are: {}", setting.title(), self.current(setting), self.offered(setting))
     }
 }
 

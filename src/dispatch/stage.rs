@@ -123,6 +123,11 @@ impl Audience for Follower<'_> {
             answer.decide(Decision::Deny(Some("The operator does not allow this tool here.".to_owned())));
             return;
         }
+        if let Some(refusal) = self.context.planning.refusal(&ask.kind) {
+            tracing::info!(title = one_line(&ask.title), "refused the agent what is no planning");
+            answer.decide(refusal);
+            return;
+        }
         let question = self.questions.open(self.context.clone(), ask, answer, &self.stage);
         if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
             self.questions.close(&before);

@@ -1,6 +1,7 @@
 //! Threads: each has a session of its own; the settings of its channel hold where it has none of its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::choices::names;
 use super::event::plain_answer;
@@ -24,6 +25,12 @@ impl Dispatcher {
         let workspace = &self.inner.parts.workspace;
         self.is_busy(lane) || workspace.channels().await.lanes().any(|(known, _)| known == lane) || workspace.bindings().knows(lane).await
     }
+
+    /// Whether the operator lets the bot read everything in a channel, and in its threads: `require-mention: no`.
+    pub async fn reads_all(&self, lane: &Lane) -> bool {
+        let (_, settings) = self.inner.backend_of(lane).await;
+        settings.require_mention == Some(false)
+    }
 }
 
 impl Dispatcher {
@@ -43,7 +50,7 @@ impl Dispatcher {
 }
 
 impl Inner {
-    async fn open_thread(&self, event: Event) {
+    async fn open_thread(self: &Arc<Self>, event: Event) {
         let (sequence, kept) = (event.sequence, self.kept(&event));
         let opened = self.parts.outlet.open_thread(&event, kept.traces(&event)).await;
         let opened = match opened {

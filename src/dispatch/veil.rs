@@ -4,7 +4,7 @@
 //! The end of a text that may be the beginning of a secret is held back until more of the text tells what it is. Pinned
 //! by the tests below and by `tests/gateway/terminal.rs`.
 
-use crate::agent::{EventKind, Failure, PlanEntry, Text, ToolEnd, ToolOutput};
+use crate::agent::{Artifact, ArtifactBody, EventKind, Failure, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput};
 use crate::plain::{Cleaner, clean_text, one_line};
 use crate::redact::Redactor;
 
@@ -25,6 +25,10 @@ impl<'a> Veil<'a> {
     /// Shows what may be seen of an event, and before it what was held back and is none of a secret.
     pub(super) fn pass(&mut self, event: &EventKind, mut show: impl FnMut(&EventKind)) {
         match event {
+            // No part of what grows: a sub-agent's words.
+            EventKind::Text(text) if text.parent.is_some() => {
+                show(&EventKind::Text(Text { text: self.plain(&text.text), ..text.clone() }));
+            }
             EventKind::Text(text) => self.text(text, show),
             EventKind::ToolStart(start) => {
                 self.lift(&mut show);
@@ -51,6 +55,22 @@ impl<'a> Veil<'a> {
             EventKind::Notice(notice) => show(&EventKind::Notice(self.line(notice))),
             EventKind::Mode(mode) => show(&EventKind::Mode(self.line(mode))),
             EventKind::Title(title) => show(&EventKind::Title(self.line(title))),
+            EventKind::Task(task) => {
+                let summary = task.summary.as_ref().map(|summary| self.line(summary));
+                show(&EventKind::Task(Task { title: self.line(&task.title), summary, ..task.clone() }));
+            }
+            EventKind::Quota(all) => {
+                show(&EventKind::Quota(all.iter().map(|quota| Quota { label: self.line(&quota.label), ..quota.clone() }).collect()));
+            }
+            EventKind::Artifact(artifact) => {
+                let body = match &artifact.body {
+                    ArtifactBody::Base64(bytes) => ArtifactBody::Base64(bytes.clone()),
+                    ArtifactBody::Text(text) => ArtifactBody::Text(self.plain(text)),
+                    ArtifactBody::Link(address) => ArtifactBody::Link(self.line(address)),
+                };
+                let name = artifact.name.as_ref().map(|name| self.line(name));
+                show(&EventKind::Artifact(Artifact { name, body, media_type: self.line(&artifact.media_type), ..artifact.clone() }));
+            }
             EventKind::Usage(_) | EventKind::Unrecognised(_) | EventKind::Raw(_) => show(event),
         }
     }
@@ -87,12 +107,12 @@ impl<'a> Veil<'a> {
         whole = self.redactor.clean(whole);
         let held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
         if !whole.is_empty() || held.is_empty() {
-            show(&EventKind::Text(Text { part, text: whole, replace }));
+            show(&EventKind::Text(Text { part, text: whole, replace, parent: None }));
         } else if replace {
             // Withdrawn until it is known what comes in its place.
-            show(&EventKind::Text(Text { part, text: String::new(), replace }));
+            show(&EventKind::Text(Text { part, text: String::new(), replace, parent: None }));
         }
-        self.held = (!held.is_empty()).then_some(Text { part, text: held, replace: false });
+        self.held = (!held.is_empty()).then_some(Text { part, text: held, replace: false, parent: None });
     }
 }
 
@@ -119,11 +139,11 @@ mod tests {
     }
 
     fn more(part: u32, text: &str) -> EventKind {
-        EventKind::Text(Text { part, text: text.to_owned(), replace: false })
+        EventKind::Text(Text { part, text: text.to_owned(), replace: false, parent: None })
     }
 
     fn whole(text: &str) -> EventKind {
-        EventKind::Text(Text { part: 0, text: text.to_owned(), replace: true })
+        EventKind::Text(Text { part: 0, text: text.to_owned(), replace: true, parent: None })
     }
 
     #[test]
@@ -178,7 +198,7 @@ mod tests {
             EventKind::ToolStart(start),
             EventKind::ToolEnd(end),
             EventKind::ToolOutput(ToolOutput { id: "t".into(), text: odd.clone() }),
-            EventKind::Thinking(Text { part: 0, text: odd.clone(), replace: false }),
+            EventKind::Thinking(Text { part: 0, text: odd.clone(), replace: false, parent: None }),
             EventKind::Plan(vec![PlanEntry { text: odd.clone(), status: crate::agent::PlanStatus::Active }]),
             EventKind::Retry(failure),
             EventKind::Notice(odd.clone()),

@@ -138,6 +138,7 @@ impl Dispatcher {
                 .push("The working directory of this channel cannot be used: nothing runs here until the operator mends it.".to_owned());
             for_owners.push(fault.clone());
         }
+        for_owners.extend(inner.parts.backends.unaccepted(&name));
         for_owners.extend(inner.parts.workspace.bindings().warnings().await);
         let agent_version = inner.links.host().agent_version(&name);
         let drift = backend.as_ref().and_then(|backend| inner.radar.summary(&name, backend.generation(), agent_version.as_deref()));

@@ -1,4 +1,4 @@
-//! What people are told: short, the kind named, a correlation id, no internals.
+//! What people are told: what happened, what to do next, no internals; a kind and an id where something is broken.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use crate::turn::Ending;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// All slots are taken.
-    #[error("I am busy with {slots} other conversations. Please try again in a moment. (busy)")]
+    #[error("I am busy with {slots} other conversations. Please try again in a moment.")]
     Busy {
         /// How many there are.
         slots: usize,
     },
     /// Too much is waiting.
-    #[error("Too many requests are waiting ({depth}). Please try again later. (queue full)")]
+    #[error("Too many requests are waiting ({depth}). Please try again later.")]
     Full {
         /// Events waiting.
         depth: usize,
     },
     /// The gateway is stopping.
-    #[error("I am restarting. Please try again in a minute. (shutting down)")]
+    #[error("I am restarting. Please try again in a minute.")]
     ShuttingDown,
     /// An event with the same key was taken before.
-    #[error("I have this already. (duplicate)")]
+    #[error("I have this already; its answer comes once.")]
     Known,
     /// It could not be kept safe, so it was not taken.
     #[error("This could not be saved, so it was not taken. Please try again later. (storage)")]
     NotSaved,
     /// More files than are taken.
-    #[error("{}", if *limit == 0 { "Files are not taken here. (files)".to_owned() } else { format!("That is {count} files, at most {limit} are taken. (too many files)") })]
+    #[error("{}", if *limit == 0 { "Files are not taken here. Write it in words.".to_owned() } else { format!("That is {count} files, at most {limit} are taken. Send fewer.") })]
     TooManyFiles {
         /// With the prompt.
         count: usize,
@@ -39,7 +39,7 @@ pub enum Refusal {
         limit: usize,
     },
     /// A file is larger than is taken.
-    #[error("{name} is too large: {bytes} bytes, at most {limit} are taken. (file too large)")]
+    #[error("{name} is too large: {bytes} bytes, at most {limit} are taken. Send a smaller one.")]
     FileTooLarge {
         /// For people, in quotes.
         name: String,
@@ -49,13 +49,13 @@ pub enum Refusal {
         limit: u64,
     },
     /// Its author asks faster than `USER_PROMPTS_PER_MINUTE`.
-    #[error("You are asking faster than I may answer you. Please try again in {seconds} s. (rate limit)")]
+    #[error("You are asking faster than I may answer you. Please try again in {seconds} s.")]
     TooFast {
         /// Until the next prompt is taken.
         seconds: u64,
     },
     /// The prompt is too long.
-    #[error("That is too long: {bytes} bytes, at most {limit} are taken. (prompt too long)")]
+    #[error("That is too long: {bytes} bytes, at most {limit} are taken. Send it in parts, or as a file.")]
     TooLong {
         /// Of the prompt.
         bytes: usize,
@@ -74,68 +74,103 @@ impl From<Rejection> for Refusal {
     }
 }
 
-/// What a person is told about a turn that did not go well; `None` for one that did. `timeout` is the turn's budget,
-/// `retry` the failure the agent was retrying after.
+/// What a person is told about a turn that did not go well; `None` for one that did. It says what to do next; where something
+/// is broken, the kind and the turn's id lead the operator to it. `timeout` is the turn's budget, `retry` the failure the
+/// agent was retrying after. `docs/messages.md` lists all of it.
 #[must_use]
 pub fn failure(ending: &Ending, timeout: Duration, retry: Option<&str>, id: &str) -> Option<String> {
-    let (sentence, kind) = match ending {
+    let (sentence, broken) = match ending {
         Ending::Completed => return None,
-        Ending::Interrupted => ("Stopped.".to_owned(), "stopped"),
-        Ending::ShutDown => ("I am restarting and had to stop here. Please ask again in a minute.".to_owned(), "shutting down"),
-        Ending::TimedOut if retry.is_some() => {
-            (format!("Query timed out after {}; the agent's service kept failing.", seconds(timeout)), "timeout")
+        Ending::Interrupted => ("Stopped.".to_owned(), None),
+        Ending::ShutDown => ("I am restarting and had to stop here. Please ask again in a minute.".to_owned(), None),
+        Ending::TimedOut if retry.is_some() => (
+            format!("Query timed out after {}; the agent's service kept failing. Please try again later.", seconds(timeout)),
+            Some("timeout"),
+        ),
+        Ending::TimedOut => (
+            format!("Query timed out after {}. Please ask for less at a time; the operator can allow more.", seconds(timeout)),
+            Some("timeout"),
+        ),
+        Ending::Silent => ("The agent fell silent and was stopped. Please ask again.".to_owned(), Some("idle timeout")),
+        Ending::Limit(limit) => {
+            (format!("The agent was stopped at a limit: {}. Please ask for less at a time.", first_line(limit)), None)
         }
-        Ending::TimedOut => (format!("Query timed out after {}.", seconds(timeout)), "timeout"),
-        Ending::Silent => ("The agent fell silent and was stopped.".to_owned(), "idle timeout"),
-        Ending::Limit(limit) => (format!("The agent was stopped at a limit: {}.", first_line(limit)), "limit"),
         Ending::Agent(failure) => agent(failure),
         Ending::Backend(failure) => (
-            "The backend could not read the agent's answer. It was recorded and can be looked into.".to_owned(),
-            match failure.kind() {
+            "The backend could not read the agent's answer. It was recorded; please tell the operator.".to_owned(),
+            Some(match failure.kind() {
                 "refused" => "backend refused",
                 "trapped" => "backend crashed",
                 _ => "backend cut off",
-            },
+            }),
         ),
-        Ending::Unread(_) => ("The agent answered, but in a form this version of its backend cannot read.".to_owned(), "unread"),
+        Ending::Unread(_) => (
+            "The agent answered, but in a form this version of its backend cannot read. The answer is kept until a newer one can; please tell the operator."
+                .to_owned(),
+            Some("unread"),
+        ),
+        Ending::Mute(_) => (
+            "The agent ended without saying anything. Please ask again; if it happens again, tell the operator.".to_owned(),
+            Some("no answer"),
+        ),
     };
-    Some(format!("{sentence} ({kind}, {id})"))
+    Some(match broken {
+        Some(kind) => format!("{sentence} ({kind}, {id})"),
+        None => sentence,
+    })
 }
 
 /// More about it, for the operator at the terminal.
 #[must_use]
 pub fn detail(ending: &Ending) -> Option<String> {
     match ending {
-        Ending::Agent(failure) => Some(failure.message.clone()),
+        Ending::Agent(failure) => Some(failure.message.clone()).filter(|message| !message.is_empty()),
         Ending::Backend(failure) => Some(failure.to_string()),
-        Ending::Unread(unknown) => Some(unknown.clone()),
+        Ending::Mute(what) | Ending::Unread(what) => Some(what.clone()),
         _ => None,
     }
 }
 
-fn agent(failure: &Failure) -> (String, &'static str) {
-    let later =
-        failure.retry_after_ms.map_or_else(String::new, |ms| format!(" Try again in {}.", seconds(Duration::from_millis(ms.into()))));
-    let (sentence, kind) = match failure.kind {
-        FailureKind::NotFound => ("The agent's program is not installed on this machine.", "agent not found"),
-        FailureKind::Authentication => ("The agent is not signed in, or its key was refused.", "authentication"),
-        FailureKind::RateLimited => ("The agent's service is limiting requests.", "rate limited"),
-        FailureKind::Overloaded => ("The agent's service is overloaded or failing.", "overloaded"),
-        FailureKind::BadRequest => ("The agent's service refused the request.", "bad request"),
-        FailureKind::ModelNotFound => ("The chosen model does not exist or may not be used.", "model not found"),
-        FailureKind::ContextFull => ("The conversation has become too long for the model. Start afresh with `/reset`.", "context full"),
-        FailureKind::SessionUnknown => (
-            "The agent no longer knows this conversation; it has been forgotten here as well. Please ask again to start a new one.",
-            "session lost",
-        ),
-        FailureKind::Protocol => ("The agent said something that cannot be.", "protocol"),
-        FailureKind::Crashed => ("The agent ended without a result.", "agent failure"),
-        FailureKind::TimedOut => ("The agent gave up waiting.", "agent timeout"),
-        FailureKind::Refused => ("The agent declined.", "refused"),
-        FailureKind::Unsupported => ("That is not supported.", "unsupported"),
-        FailureKind::Other => ("The agent failed.", "agent failure"),
+/// What happened and what to do next, and the kind where something is broken.
+fn agent(failure: &Failure) -> (String, Option<&'static str>) {
+    let later = match failure.retry_after_ms {
+        Some(ms) => format!("Try again in {}.", seconds(Duration::from_millis(ms.into()))),
+        None => "Please try again later.".to_owned(),
     };
-    (format!("{sentence}{later}"), kind)
+    const AGAIN: &str = "Please ask again; if it happens again, tell the operator.";
+    let (happened, next, broken) = match failure.kind {
+        FailureKind::NotFound => (
+            "The agent's program is not installed on this machine.",
+            "Choose another agent with `/backend`, or tell the operator.",
+            Some("agent not found"),
+        ),
+        FailureKind::Authentication => (
+            "The agent is not signed in, or its key was refused.",
+            "Choose another agent with `/backend`, or tell the operator.",
+            Some("authentication"),
+        ),
+        FailureKind::RateLimited => ("The agent's service is limiting requests.", later.as_str(), None),
+        FailureKind::Overloaded => ("The agent's service is overloaded or failing.", later.as_str(), None),
+        FailureKind::BadRequest => {
+            ("The agent, or its service, refused the request.", "Ask in other words, or begin a new conversation with `/reset`.", None)
+        }
+        FailureKind::ModelNotFound => ("The chosen model does not exist or may not be used.", "Choose another one with `/model`.", None),
+        FailureKind::ContextFull => ("The conversation has become too long for the model.", "Start afresh with `/reset`.", None),
+        FailureKind::SessionUnknown => (
+            "The agent no longer knows this conversation; it has been forgotten here as well.",
+            "Please ask again to start a new one.",
+            None,
+        ),
+        FailureKind::Protocol => ("The agent said something that cannot be.", AGAIN, Some("protocol")),
+        FailureKind::Crashed => ("The agent ended without a result.", AGAIN, Some("agent failure")),
+        FailureKind::TimedOut => ("The agent gave up waiting.", "Please ask again.", Some("agent timeout")),
+        FailureKind::Refused => ("The agent declined.", "Ask in other words.", None),
+        FailureKind::Unsupported => {
+            ("This agent does not support that.", "Ask for it in another way, or choose another agent with `/backend`.", None)
+        }
+        FailureKind::Other => ("The agent failed.", AGAIN, Some("agent failure")),
+    };
+    (format!("{happened} {next}"), broken)
 }
 
 fn seconds(time: Duration) -> String {
@@ -151,25 +186,112 @@ mod tests {
     use super::*;
     use crate::turn::GuestFailure;
 
-    #[test]
-    fn people_learn_the_kind_and_the_id_and_nothing_inside() {
+    /// All kinds; a new one is added here, or this does not compile.
+    fn kinds() -> Vec<FailureKind> {
+        use FailureKind::*;
+        let next = |kind| match kind {
+            NotFound => Some(Authentication),
+            Authentication => Some(RateLimited),
+            RateLimited => Some(Overloaded),
+            Overloaded => Some(BadRequest),
+            BadRequest => Some(ModelNotFound),
+            ModelNotFound => Some(ContextFull),
+            ContextFull => Some(SessionUnknown),
+            SessionUnknown => Some(Protocol),
+            Protocol => Some(Crashed),
+            Crashed => Some(TimedOut),
+            TimedOut => Some(Refused),
+            Refused => Some(Unsupported),
+            Unsupported => Some(Other),
+            Other => None,
+        };
+        std::iter::successors(Some(NotFound), |kind| next(*kind)).collect()
+    }
+
+    fn endings() -> Vec<Ending> {
         let secret = "/home/operator/.claude: sk-123 at line 7";
-        let failure_of = |kind| Ending::Agent(Failure { kind, message: secret.into(), retry_after_ms: Some(1500) });
-        let endings = [
-            failure_of(FailureKind::Crashed),
-            failure_of(FailureKind::SessionUnknown),
-            failure_of(FailureKind::Authentication),
-            Ending::Backend(GuestFailure::Trapped(secret.into())),
-            Ending::TimedOut,
-            Ending::Interrupted,
-        ];
-        for ending in endings {
-            let text = failure(&ending, Duration::from_secs(120), None, "ab12").expect("a failure");
-            assert!(text.ends_with(", ab12)"), "{text}");
+        let agent = kinds().into_iter().map(|kind| Ending::Agent(Failure { kind, message: secret.into(), retry_after_ms: None }));
+        agent
+            .chain([
+                Ending::ShutDown,
+                Ending::TimedOut,
+                Ending::Silent,
+                Ending::Limit("more than 9 tool uses".to_owned()),
+                Ending::Backend(GuestFailure::Trapped(secret.into())),
+                Ending::Mute(secret.into()),
+                Ending::Unread(secret.into()),
+            ])
+            .collect()
+    }
+
+    fn told(ending: &Ending) -> String {
+        failure(ending, Duration::from_secs(120), None, "ab12").expect("a failure")
+    }
+
+    #[test]
+    fn every_failure_says_what_to_do_next_and_nothing_of_the_agents_noise() {
+        for ending in endings() {
+            let text = told(&ending);
+            let next = ["Please ", "Try again", "Choose ", "Ask ", "Start afresh"];
+            let sentences = text.split_inclusive(". ").collect::<Vec<_>>();
+            assert!(
+                sentences.len() > 1
+                    && sentences[1..]
+                        .iter()
+                        .any(|said| next.iter().any(|next| said.starts_with(next)) || said.contains("please tell the operator")),
+                "{text}"
+            );
             assert!(!text.contains("/home") && !text.contains("line 7"), "{text}");
         }
-        assert!(failure(&Ending::TimedOut, Duration::from_secs(120), None, "x").expect("one").starts_with("Query timed out after 120 s."));
-        assert!(failure(&failure_of(FailureKind::RateLimited), Duration::ZERO, None, "x").expect("one").contains("Try again in 1.5 s."));
+    }
+
+    #[test]
+    fn an_id_stands_only_where_something_is_broken() {
+        for ending in endings() {
+            use FailureKind::*;
+            let fine = match &ending {
+                Ending::ShutDown | Ending::Limit(_) => true,
+                Ending::Agent(failure) => matches!(
+                    failure.kind,
+                    RateLimited | Overloaded | BadRequest | ModelNotFound | ContextFull | SessionUnknown | Refused | Unsupported
+                ),
+                _ => false,
+            };
+            let text = told(&ending);
+            assert_eq!(text.ends_with(", ab12)"), !fine, "{text}");
+        }
+        assert_eq!(told(&Ending::Interrupted), "Stopped.");
+    }
+
+    #[test]
+    fn the_page_of_messages_lists_all_of_them() {
+        let page = include_str!("../../docs/messages.md");
+        let plain = |text: &str| text.split(" (").next().unwrap_or_default().to_owned();
+        let failures =
+            endings().into_iter().map(|ending| plain(&told(&ending)).replace("120 s", "N s").replace("9 tool uses", "N tool uses"));
+        let refusals = [
+            Refusal::Busy { slots: 0 },
+            Refusal::Full { depth: 0 },
+            Refusal::ShuttingDown,
+            Refusal::Known,
+            Refusal::NotSaved,
+            Refusal::TooManyFiles { count: 0, limit: 0 },
+            Refusal::TooManyFiles { count: 0, limit: 1 },
+            Refusal::FileTooLarge { name: "NAME".to_owned(), bytes: 0, limit: 0 },
+            Refusal::TooFast { seconds: 0 },
+            Refusal::TooLong { bytes: 0, limit: 0 },
+        ];
+        let numbers = |text: String| text.replace(['0', '1'], "N");
+        for text in failures.chain(refusals.iter().map(|refusal| numbers(refusal.to_string()))) {
+            assert!(page.contains(&text), "docs/messages.md lacks: {text}");
+        }
+    }
+
+    #[test]
+    fn times_are_told() {
+        assert!(told(&Ending::TimedOut).starts_with("Query timed out after 120 s."));
+        let limited = Ending::Agent(Failure { kind: FailureKind::RateLimited, message: String::new(), retry_after_ms: Some(1500) });
+        assert!(told(&limited).contains("Try again in 1.5 s."));
         assert_eq!(failure(&Ending::Completed, Duration::ZERO, None, "x"), None);
     }
 }

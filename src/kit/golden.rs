@@ -178,7 +178,11 @@ mod tests {
     use crate::agent::{AgentEvent, EventKind, Text};
 
     fn text(text: &str) -> Action {
-        Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(Text { part: 0, text: text.into(), replace: false }) })
+        Action::Event(AgentEvent {
+            session: 1,
+            turn: 1,
+            kind: EventKind::Text(Text { part: 0, text: text.into(), replace: false, parent: None }),
+        })
     }
 
     #[test]

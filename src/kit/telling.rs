@@ -164,6 +164,21 @@ fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
             line("plan", format!("{done} of {} done{}", plan.len(), active.unwrap_or_default()), Mood::Quiet)
         }
         EventKind::Usage(usage) => line("usage", tokens(usage), Mood::Quiet),
+        EventKind::Artifact(artifact) => {
+            let name = artifact.name.as_deref().unwrap_or_default();
+            line("artifact", format!("{} {}", artifact.media_type, shortened(name, 160)).trim().to_owned(), Mood::Plain)
+        }
+        EventKind::Task(task) => {
+            let status = format!("{:?}", task.status).to_lowercase();
+            line("task", format!("{}: {status}", shortened(&task.title, 160)), Mood::Quiet)
+        }
+        EventKind::Quota(all) => {
+            let used = |quota: &crate::agent::Quota| match quota.used_percent {
+                Some(percent) => format!("{} {percent:.0}% used", quota.label),
+                None => quota.label.clone(),
+            };
+            line("quota", all.iter().map(used).collect::<Vec<_>>().join(", "), Mood::Quiet)
+        }
         EventKind::Retry(failure) => line("retry", failed(failure), Mood::Bad),
         EventKind::Notice(text) => line("notice", shortened(text, 200), Mood::Plain),
         EventKind::Mode(mode) => line("mode", mode.clone(), Mood::Quiet),
@@ -186,6 +201,9 @@ fn tokens(usage: &Usage) -> String {
     let mut text = format!("{} in, {} out", usage.input, usage.output);
     if usage.cached > 0 {
         text.push_str(&format!(", {} cached", usage.cached));
+    }
+    if usage.cache_write > 0 {
+        text.push_str(&format!(", {} written to the cache", usage.cache_write));
     }
     if usage.reasoning > 0 {
         text.push_str(&format!(", {} of it reasoning", usage.reasoning));

@@ -150,6 +150,7 @@ fn locate(mounts: &str, groups: &str) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 
@@ -164,5 +165,21 @@ mod tests {
         assert_eq!(locate(bound, "0::/other\n"), None);
         assert_eq!(locate("", "0::/\n"), None);
         assert_eq!(locate(hybrid, "9:name=systemd:/\n"), None);
+    }
+    #[test]
+    fn only_processes_count_and_an_empty_cgroup_has_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let cgroup = |name: &str, listed: &str| {
+            let place = folder.path().join(name);
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("cgroup.procs"), listed).unwrap();
+            place
+        };
+        assert_eq!(processes(&cgroup("empty", "")), 0);
+        let run = cgroup("run", "12\n13\n");
+        cgroup("run/inner", "14\n");
+        cgroup("run/inner/empty", "");
+        assert_eq!(processes(&run), 3);
+        assert_eq!(processes(&folder.path().join("gone")), 0);
     }
 }

@@ -16,7 +16,7 @@ use super::gateway::{Gateway, MARK, mark_of};
 use super::held::{self, Held};
 use super::sandbox::Sandbox;
 use super::start::{Pipes, Refusal, prepare};
-use super::{KILL_LIMIT, table, wait_until};
+use super::{KILL_LIMIT, scratch, table, wait_until};
 use crate::figures;
 use crate::turn::{Launch, LaunchError, Launcher, Process};
 
@@ -119,6 +119,18 @@ impl Custody {
         }
         figures::orphans_killed(killed);
         killed
+    }
+
+    /// What the names of temporary folders begin with, by which those of a killed gateway are found.
+    #[must_use]
+    pub fn scratch(&self) -> String {
+        scratch::prefix(&self.0.gateway)
+    }
+
+    /// Removes the temporary folders that earlier gateways of this user left behind; returns how many there were. Blocks for as
+    /// long as that takes.
+    pub fn sweep_folders(&self) -> usize {
+        scratch::sweep(&std::env::temp_dir(), &self.0.gateway)
     }
 
     fn is_leftover(&self, pid: i32) -> bool {

@@ -15,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::held::Held;
 use super::start::Pipes;
 use super::tail::Tail;
+use crate::agent::descriptor::Framing;
 use crate::agent::{self, Exit, Pipe};
-use crate::lines::{FramedLine, LineSplitter};
+use crate::framing::{Splitter, framed};
+use crate::lines::FramedLine;
 use crate::turn::{Launch, OutputLine, ProcessCommand, ProcessEvent};
 
 /// How long what a run started may keep its pipes open after its leader has ended, or after it was killed. Nothing that
@@ -66,6 +68,7 @@ pub(super) async fn drive(
     let Listening { stdin, mut stdout, mut stderr, exit } = listening;
     let ear = Ear {
         events: &events,
+        framing: launch.framing,
         line_limit: launch.line_limit,
         output_limit: launch.output_limit,
         heard: AtomicU64::new(0),
@@ -76,7 +79,7 @@ pub(super) async fn drive(
         std::pin::pin!(async { tokio::try_join!(ear.listen(&mut stdout, Pipe::Stdout), ear.listen(&mut stderr, Pipe::Stderr)) });
     let (feed, fed) = mpsc::unbounded_channel();
     let mut writing = std::pin::pin!(write(stdin, fed));
-    let _ = feed.send(launch.stdin);
+    let _ = feed.send(framed(launch.framing, launch.stdin));
     let mut feed = launch.keep_open.then_some(feed);
 
     let (mut read, mut written, mut exited, mut commanded) = (None, false, false, true);
@@ -100,7 +103,7 @@ pub(super) async fn drive(
                 Some(ProcessCommand::Write(bytes)) => {
                     if let Some(feed) = &feed {
                         // Fails when the program no longer reads.
-                        let _ = feed.send(bytes);
+                        let _ = feed.send(framed(launch.framing, bytes));
                     }
                 }
                 Some(ProcessCommand::CloseStdin) => feed = None,
@@ -142,6 +145,7 @@ pub(super) async fn drive(
 /// What both pipes are heard with.
 struct Ear<'a> {
     events: &'a mpsc::Sender<ProcessEvent>,
+    framing: Framing,
     line_limit: usize,
     output_limit: u64,
     /// Bytes so far.
@@ -158,7 +162,8 @@ impl Ear<'_> {
     /// More output than the limit; with the lines not yet told.
     async fn listen(&self, pipe: &mut Receiver, which: Pipe) -> Result<(), Vec<OutputLine>> {
         let mut buffer = vec![0; READ];
-        let mut splitter = LineSplitter::new(self.line_limit);
+        let framing = if which == Pipe::Stdout { self.framing } else { Framing::Lines };
+        let mut splitter = Splitter::new(framing, self.line_limit);
         let mut lines = Vec::new();
         let told = |FramedLine { text, truncated }| OutputLine { pipe: which, text, truncated };
         loop {

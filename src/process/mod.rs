@@ -16,6 +16,7 @@ mod held;
 mod probe;
 mod program;
 mod sandbox;
+mod scratch;
 mod seclusion;
 mod start;
 mod table;

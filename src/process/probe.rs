@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Custody;
+use crate::agent::descriptor::Framing;
 use crate::agent::{Exit, Pipe};
 use crate::turn::{Launch, LaunchError, Launcher, ProcessEvent, Reach};
 
@@ -56,7 +57,7 @@ impl Custody {
         mut reach: Reach,
         limit: Duration,
     ) -> Result<String, ProbeError> {
-        let temporary = tempfile::Builder::new().prefix("aetheel-").permissions(Permissions::from_mode(0o700)).tempdir();
+        let temporary = tempfile::Builder::new().prefix(&self.scratch()).permissions(Permissions::from_mode(0o700)).tempdir();
         let temporary = temporary.map_err(|source| LaunchError::Start { program: program.to_owned(), source })?;
         environment.retain(|(name, _)| name != "TMPDIR");
         environment.push(("TMPDIR".to_owned(), temporary.path().to_string_lossy().into_owned()));
@@ -69,6 +70,7 @@ impl Custody {
             cwd: PathBuf::from("/"),
             stdin: Vec::new(),
             keep_open: false,
+            framing: Framing::Lines,
             line_limit: ANSWER as usize,
             output_limit: 16 * ANSWER,
             reach,

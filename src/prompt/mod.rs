@@ -5,12 +5,14 @@
 
 mod assemble;
 mod document;
+mod marks;
 mod memory;
 mod neutral;
 mod payload;
 
 pub use assemble::{Assembled, LIMIT, Noting, assemble, sections};
 pub use document::{Document, Documents};
+pub use marks::{file_at, file_below, no_file, quotation};
 pub use memory::extract_memory;
 pub use neutral::{name as plain_name, neutralise};
 pub use payload::{Payload, quote_payload, readable_form};

@@ -7,6 +7,7 @@ mod flood;
 mod line;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, OnceLock};
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
@@ -19,6 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::line::{Flat, Human};
 use crate::config::LogFormat;
+use crate::plain::escaped;
 use crate::redact::Redactor;
 
 /// The beginning of our own modules' names.
@@ -35,20 +37,29 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
         LogFormat::Human => false,
         LogFormat::Json => true,
     };
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(CleanStderr { redactor });
+    let coloured = !json && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(CleanStderr { redactor, coloured });
     tell_panics();
     // Fails when a test has set one before, which then simply stays.
     let _ = if json {
-        subscriber.fmt_fields(JsonFields::new()).event_format(Flat::default()).finish().with(filter_fn(shows_no_frames)).try_init()
+        subscriber.fmt_fields(JsonFields::new()).event_format(Flat::default()).finish().with(filter_fn(may_be_told)).try_init()
     } else {
-        subscriber
-            .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-            .event_format(Human::new())
-            .finish()
-            .with(filter_fn(shows_no_frames))
-            .try_init()
+        subscriber.with_ansi(coloured).event_format(Human::new()).finish().with(filter_fn(may_be_told)).try_init()
     };
     Ok(())
+}
+
+/// Prints a line.
+pub type Print = dyn Fn(&str) + Send + Sync;
+
+/// Where lines go instead of stderr.
+static BESIDE: OnceLock<Arc<Print>> = OnceLock::new();
+
+/// Hands every line from now on to somebody who prints it where stderr would have: a terminal on which something is being written.
+/// Counts once in the program's life; must not log.
+pub fn print_beside(print: Arc<Print>) {
+    // The first one stays.
+    let _ = BESIDE.set(print);
 }
 
 /// Checks a filter without using it.
@@ -105,27 +116,30 @@ pub fn fault_line(format: LogFormat, text: &str) -> String {
 }
 
 /// False for events that dump the bytes of WebSocket frames: the first one to Discord holds the token, and bytes written
-/// as numbers escape the redactor. tungstenite 0.21 logs them at trace.
-fn shows_no_frames(event: &Metadata<'_>) -> bool {
-    *event.level() < Level::TRACE || !event.target().contains("tungstenite")
+/// as numbers escape the redactor. tungstenite 0.21 logs them at trace. And for those of the console's editor, which tells every key
+/// below a warning, and whenever it draws its line: a line of the log would bring the next.
+fn may_be_told(event: &Metadata<'_>) -> bool {
+    let target = event.target();
+    !(*event.level() == Level::TRACE && target.contains("tungstenite") || *event.level() > Level::WARN && target.starts_with("rustyline"))
 }
 
 #[derive(Clone)]
 struct CleanStderr {
     redactor: Redactor,
+    coloured: bool,
 }
 
 impl<'a> MakeWriter<'a> for CleanStderr {
     type Writer = CleanLine<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        CleanLine { redactor: &self.redactor, line: Vec::new() }
+        CleanLine { stderr: self, line: Vec::new() }
     }
 }
 
 /// Collects one event and writes it when dropped.
 struct CleanLine<'a> {
-    redactor: &'a Redactor,
+    stderr: &'a CleanStderr,
     line: Vec<u8>,
 }
 
@@ -146,15 +160,19 @@ impl Drop for CleanLine<'_> {
         if self.line.is_empty() {
             return;
         }
-        let line = one_line(self.redactor, &self.line);
+        let line = one_line(&self.stderr.redactor, &self.line, self.stderr.coloured);
+        if let Some(print) = BESIDE.get() {
+            return print(&line);
+        }
         // Nothing is left to say when stderr is gone.
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 }
 
-fn one_line(redactor: &Redactor, bytes: &[u8]) -> String {
+/// One line, in which nothing that an agent said moves a cursor, hides, or reorders what is read.
+fn one_line(redactor: &Redactor, bytes: &[u8], coloured: bool) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let mut line = redactor.clean(text.trim_end_matches('\n').replace('\n', "\\n").replace('\r', "\\r"));
+    let mut line = redactor.clean(escaped(text.trim_end_matches('\n'), coloured).into_owned());
     line.push('\n');
     line
 }
@@ -167,7 +185,7 @@ mod tests {
     fn an_event_is_one_line_without_secrets() {
         let secret = "hunter2-canary".to_owned().into();
         let redactor = Redactor::new([&secret]);
-        assert_eq!(one_line(&redactor, b"user said: a\nERROR forged hunter2-canary\n"), "user said: a\\nERROR forged ***\n");
+        assert_eq!(one_line(&redactor, b"user said: a\nERROR forged hunter2-canary\n", false), "user said: a\\nERROR forged ***\n");
     }
 
     #[test]

@@ -92,6 +92,7 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
             failure: None,
             blind: false,
             trouble: None,
+            stderr: String::new(),
             over: false,
             spoke: false,
             said: false,
@@ -172,12 +173,14 @@ struct Driver<'a> {
     blind: bool,
     /// What to say when the turn ends without the guest saying so.
     trouble: Option<Failure>,
+    /// The end of what the process said there that exited last.
+    stderr: String,
     over: bool,
     /// The agent has said something.
     spoke: bool,
     /// An agent of this turn only has said something on its stdout.
     said: bool,
-    /// The agent has exited, and calls that a success.
+    /// The agent has exited before its backend ended the turn, and calls that a success.
     left: bool,
     /// People were asked something.
     asked: bool,
@@ -203,7 +206,7 @@ impl Driver<'_> {
         match report {
             Some(Report::Event(event)) => {
                 self.heard = Instant::now();
-                if matches!(event, EventKind::Text(_)) && !std::mem::replace(&mut self.spoke, true) {
+                if matches!(&event, EventKind::Text(text) if text.parent.is_none()) && !std::mem::replace(&mut self.spoke, true) {
                     figures::first_text(&self.backend, self.started.elapsed());
                 }
                 match self.guard.event(event) {
@@ -230,7 +233,7 @@ impl Driver<'_> {
             }
             Some(Report::Heard) => self.heard = Instant::now(),
             Some(Report::Said) => self.said = true,
-            Some(Report::Left) => self.left = true,
+            Some(Report::Left) => self.left = !self.guard.is_done(),
             Some(Report::TooMuch) => self.stop_for(Cause::Output),
             Some(Report::Ignored) => {
                 if let Some(Leaving::Interrupted(_)) = self.leaving {
@@ -238,6 +241,7 @@ impl Driver<'_> {
                 }
             }
             Some(Report::Trouble(failure)) => self.trouble = Some(failure),
+            Some(Report::Stderr(tail)) => self.stderr = tail,
             Some(Report::Blind) => self.blind = self.cause.is_none(),
             Some(Report::Over(failure)) => {
                 self.failure = self.failure.take().or(failure);
@@ -365,12 +369,14 @@ impl Driver<'_> {
             Cause::Excess => Ending::Limit(excess.unwrap_or_default()),
         });
         let text = text.unwrap_or_else(|| transcript.text());
-        let usage = usage.or(transcript.usage());
-        let seen = Seen { transcript: &transcript, text: &text, asked: self.asked, usage, said: self.said, left: self.left };
-        let ending = Ending::of(outcome, self.failure, stopped, self.trouble).unless_unread(&seen);
+        let usage = usage.or_else(|| transcript.usage());
+        let heard = self.lease.link.heard();
+        let (asked, said, left) = (self.asked, self.said, self.left);
+        let seen = Seen { transcript: &transcript, text: &text, asked, usage: usage.as_ref(), said, left, heard };
+        let ending = Ending::of(outcome, self.failure, stopped, self.trouble).in_words(&self.stderr).unless_unread(&seen);
         self.lease.ending = ending.to_string();
         let (link, recording) = (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf());
-        let (heard, generation, agent_version) = (self.lease.link.heard(), self.generation, self.agent_version);
+        let (generation, agent_version) = (self.generation, self.agent_version);
         TurnResult { link, recording, generation, agent_version, heard, ending, text, session, usage, transcript, took }
     }
 }

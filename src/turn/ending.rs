@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Generation, GuestFailure, StopReason};
+use super::{Generation, GuestFailure, StopReason, reason};
 use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
 use crate::fold::Transcript;
 use crate::plain::clean_text;
@@ -34,6 +34,8 @@ pub enum Ending {
     Agent(Failure),
     /// The backend failed.
     Backend(GuestFailure),
+    /// The agent ended without a failure and without a word; what its backend says of that.
+    Mute(String),
     /// The agent said something, but the backend found no answer in it; what it did not know.
     Unread(String),
 }
@@ -61,6 +63,15 @@ impl Ending {
         }
     }
 
+    /// The same with the agent's failure in words for people, who are told nothing of `stderr` but the reason.
+    #[must_use]
+    pub fn in_words(mut self, stderr: &str) -> Self {
+        if let Self::Agent(failure) = &mut self {
+            failure.message = reason::in_words(&failure.message, stderr);
+        }
+        self
+    }
+
     /// What remains of it when it is seen what people got to see: an agent that had something to say, of which nothing could be
     /// read, has not answered. `docs/drift.md` says it in words.
     ///
@@ -72,7 +83,8 @@ impl Ending {
         let unknown = seen.transcript.unrecognised();
         let unread = match &self {
             _ if seen.is_anything() => false,
-            Self::Completed => !unknown.is_empty() || seen.spent() >= SPENT,
+            // A blank text was read, and is all there was.
+            Self::Completed => !unknown.is_empty() || (seen.spent() >= SPENT && !seen.transcript.is_blank()),
             // With an exit code of 0 it did not crash, whatever its backend makes of that.
             Self::Agent(failure) if failure.kind == FailureKind::Protocol || (failure.kind == FailureKind::Crashed && seen.left) => {
                 !unknown.is_empty() || seen.said
@@ -80,7 +92,7 @@ impl Ending {
             _ => false,
         };
         if !unread {
-            return self;
+            return if seen.is_anything() { self.unless_stopped(seen) } else { self.unless_mute(seen) };
         }
         if unknown.is_empty() {
             return Self::Unread(match self {
@@ -94,6 +106,29 @@ impl Ending {
             named.push(format!("{} more", unknown.len() - NAMED));
         }
         Self::Unread(named.join(", "))
+    }
+
+    /// An agent that leaves well without a result, all of whose words were known, was stopped from outside, as Droid 0.225.2 and Gemini CLI 0.61.0
+    /// leave at SIGTERM: nothing of it was unreadable.
+    fn unless_stopped(mut self, seen: &Seen<'_>) -> Self {
+        if let Self::Agent(failure) = &mut self
+            && failure.kind == FailureKind::Protocol
+            && seen.left
+            && seen.transcript.unrecognised().is_empty()
+        {
+            failure.kind = FailureKind::Crashed;
+        }
+        self
+    }
+
+    /// The agent has left, and nothing at all came: there is nothing that anybody could have misunderstood.
+    fn unless_mute(self, seen: &Seen<'_>) -> Self {
+        match self {
+            Self::Agent(Failure { kind: FailureKind::Protocol | FailureKind::Crashed, message, .. }) if seen.left && !seen.heard => {
+                Self::Mute(message)
+            }
+            other => other,
+        }
     }
 
     /// Whether the answer could not be read, so that a newer backend may find it in the recording.
@@ -118,6 +153,7 @@ impl Ending {
             Self::Limit(_) => "limit",
             Self::Agent(_) => "agent-failure",
             Self::Backend(_) => "backend-failure",
+            Self::Mute(_) => "mute",
             Self::Unread(_) => "unread",
         }
     }
@@ -137,7 +173,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word();
         match self {
-            Self::Limit(reason) | Self::Unread(reason) => write!(f, "{word}: {reason}"),
+            Self::Limit(reason) | Self::Mute(reason) | Self::Unread(reason) => write!(f, "{word}: {reason}"),
             Self::Agent(failure) => write!(f, "{word}: {}", failure.message),
             Self::Backend(failure) => write!(f, "{word}: {failure}"),
             _ => f.write_str(word),
@@ -155,11 +191,13 @@ pub struct Seen<'a> {
     /// People were asked something.
     pub asked: bool,
     /// What it cost.
-    pub usage: Option<Usage>,
+    pub usage: Option<&'a Usage>,
     /// An agent that ran for this turn only said something on its stdout.
     pub said: bool,
-    /// It has exited, and calls that a success.
+    /// It has exited before its backend ended the turn, and calls that a success.
     pub left: bool,
+    /// The agent said anything in it, by whatever way, understood or not.
+    pub heard: bool,
 }
 
 impl Seen<'_> {
@@ -236,10 +274,8 @@ mod tests {
         use crate::agent::{EventKind, PlanEntry, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised};
         let mut transcript = Transcript::default();
         let (mut usage, mut asked, mut said, mut left) = (None, false, false, false);
-        let spent = |output, reasoning| {
-            Some(Usage { input: 9, output, cached: 0, reasoning, cost_usd: None, context_used: None, context_size: None })
-        };
-        let text = |text: &str| Text { part: 0, text: text.to_owned(), replace: false };
+        let spent = |output, reasoning| Some(Usage { input: 9, output, reasoning, ..Usage::default() });
+        let text = |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
         for what in what {
             match *what {
                 "text" => transcript.apply(&EventKind::Text(text("Hello"))),
@@ -273,6 +309,7 @@ mod tests {
                 "asked" => asked = true,
                 "said" => said = true,
                 "left" => left = true,
+                "heard" => {}
                 other => panic!("{other}?"),
             }
         }
@@ -282,7 +319,9 @@ mod tests {
     fn read_as(ending: Ending, what: &[&str]) -> Ending {
         let (transcript, usage, [asked, said, left]) = seen(what);
         let text = transcript.text();
-        ending.unless_unread(&Seen { transcript: &transcript, text: &text, asked, usage, said, left })
+        // What it says on its stdout is heard; what came by other ways is said here.
+        let heard = said || what.contains(&"heard");
+        ending.unless_unread(&Seen { transcript: &transcript, text: &text, asked, usage: usage.as_ref(), said, left, heard })
     }
 
     #[test]
@@ -290,7 +329,8 @@ mod tests {
         let unknown = || Ending::Unread("line type \"foo\"".to_owned());
         let protocol = || Ending::Agent(Failure { kind: FailureKind::Protocol, ..failure("no result") });
         let crashed = || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
-        let cases: [(Ending, &[&str], Ending); 32] = [
+        let mute = || Ending::Mute("no result".to_owned());
+        let cases: [(Ending, &[&str], Ending); 40] = [
             // It says that it is done.
             (Ending::Completed, &["said", "unknown"], unknown()),
             (Ending::Completed, &["said", "unknown", "blank"], unknown()),
@@ -301,13 +341,22 @@ mod tests {
             (protocol(), &["said", "unknown"], unknown()),
             (protocol(), &["unknown"], unknown()),
             (protocol(), &["said"], Ending::Unread("no result".to_owned())),
-            (protocol(), &[], protocol()),
+            (protocol(), &["heard"], protocol()),
+            (protocol(), &["heard", "thinking"], protocol()),
             (crashed(), &["said", "left"], Ending::Unread("no result".to_owned())),
             (crashed(), &["unknown", "left"], unknown()),
             (crashed(), &["said", "unknown"], crashed()),
-            (crashed(), &["left"], crashed()),
+            (crashed(), &["heard", "left"], crashed()),
+            (crashed(), &[], crashed()),
+            // It said nothing at all.
+            (protocol(), &[], protocol()),
+            (protocol(), &["left"], mute()),
+            (crashed(), &["left"], mute()),
             (crashed(), &["said", "left", "text"], crashed()),
             (protocol(), &["said", "text"], protocol()),
+            // It was stopped from outside.
+            (protocol(), &["said", "text", "left"], crashed()),
+            (protocol(), &["said", "text", "unknown", "left"], protocol()),
             (protocol(), &["said", "unknown", "tool"], protocol()),
             // It used a tool, and then said something that nobody could read.
             (Ending::Completed, &["said", "tool", "unknown"], unknown()),
@@ -318,6 +367,7 @@ mod tests {
             // It had nothing to say.
             (Ending::Completed, &["said"], Ending::Completed),
             (Ending::Completed, &["said", "few"], Ending::Completed),
+            (Ending::Completed, &["said", "many", "blank"], Ending::Completed),
             (Ending::Completed, &["said", "thought"], Ending::Completed),
             (Ending::Completed, &["said", "many", "thinking"], Ending::Completed),
             // People saw something.
@@ -342,8 +392,15 @@ mod tests {
             let unknown = crate::agent::Unrecognised { what: format!("{n:02}\n{}", "x".repeat(500)), path: None, sample: String::new() };
             transcript.apply(&crate::agent::EventKind::Unrecognised(unknown));
         }
-        let ending =
-            Ending::Completed.unless_unread(&Seen { transcript: &transcript, text: "", asked: false, usage: None, said: true, left: true });
+        let ending = Ending::Completed.unless_unread(&Seen {
+            transcript: &transcript,
+            text: "",
+            asked: false,
+            usage: None,
+            said: true,
+            left: true,
+            heard: true,
+        });
         let Ending::Unread(named) = ending else { panic!("{ending}") };
         assert!(named.len() < 500 && named.ends_with(", 35 more") && !named.contains('\n'), "{named}");
     }

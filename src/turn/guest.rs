@@ -107,6 +107,10 @@ pub trait Backends: Send + Sync {
     async fn unavailable(&self, _name: &str) -> Option<String> {
         None
     }
+    /// What of a backend waits for the operator's word, one line each for the operator.
+    fn unaccepted(&self, _name: &str) -> Vec<String> {
+        Vec::new()
+    }
     /// Has the component serve again that served before the generation with this digest, and returns what then serves.
     ///
     /// # Errors

@@ -83,6 +83,8 @@ pub struct Host {
     pub sandbox: String,
     /// What confined agents may reach; none: they are not confined.
     pub fence: Option<Fence>,
+    /// What the names of temporary folders begin with.
+    pub scratch: String,
     /// Put before the program.
     pub wrapper: Vec<String>,
     /// Working directory.
@@ -165,6 +167,7 @@ mod tests {
             agents: Agents::default(),
             sandbox: String::new(),
             fence: None,
+            scratch: "aetheel-".to_owned(),
             wrapper: vec![],
             cwd: "/".into(),
             query_timeout: Duration::ZERO,

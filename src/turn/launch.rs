@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use super::Reach;
+use crate::agent::descriptor::Framing;
 use crate::agent::{Exit, Pipe, Signal};
 
 /// A checked request to start a process: everything in it was decided by the host.
@@ -28,6 +29,8 @@ pub struct Launch {
     pub stdin: Vec<u8>,
     /// Keep stdin open afterwards.
     pub keep_open: bool,
+    /// How messages are told apart on stdin and stdout; stderr has lines.
+    pub framing: Framing,
     /// Longest line in bytes; the rest of a longer one is dropped and the line marked.
     pub line_limit: usize,
     /// Bytes of stdout and stderr together after which the run is killed.

@@ -95,6 +95,6 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
             None => return Err("it does not find the end of the turn".to_owned()),
         },
     };
-    let usage = told.done.as_ref().and_then(|done| done.usage).or(told.transcript.usage());
+    let usage = told.done.as_ref().and_then(|done| done.usage.clone()).or_else(|| told.transcript.usage());
     Ok(Reread { text, cut, session: told.session, usage, cwd, took })
 }

@@ -15,6 +15,7 @@ mod links;
 pub mod lost;
 pub(crate) mod plan;
 mod reach;
+pub mod reason;
 pub mod recording;
 pub mod replay;
 pub mod retention;

@@ -242,6 +242,11 @@ impl Recording {
         (self.opened.elapsed().as_micros() as f64) / 1000.0
     }
 
+    /// Hides these words in everything from now on.
+    pub fn hide<'a>(&mut self, words: impl IntoIterator<Item = &'a String>) {
+        self.recorder.redactor = self.recorder.redactor.and(words);
+    }
+
     /// Adds an input.
     pub fn input(&mut self, input: &TimedInput) {
         self.line(input.at_ms, &InLine { t: input.at_ms, input: &input.input });
@@ -435,7 +440,7 @@ mod tests {
         let recorder = Recorder::new(folder.path().to_owned(), Room::ENDLESS, Redactor::default());
         let mut recording = recorder.begin(&header("t1"));
         let said = |text: &str| {
-            let text = Text { part: 0, text: text.repeat(64 << 10), replace: false };
+            let text = Text { part: 0, text: text.repeat(64 << 10), replace: false, parent: None };
             Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
         };
         let turn = || What::Turn { turn: "t1".into(), event: 1, lane: "console".into(), session: 1, key: 1 };

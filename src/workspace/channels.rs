@@ -7,7 +7,9 @@ mod bind;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use super::heartbeats::seconds;
 use super::ordinary::{read_ordinary, text_of};
 use super::remembered::MemoryOf;
 use super::replace::replace;
@@ -33,10 +35,14 @@ pub struct LaneSettings {
     pub safety: Option<Safety>,
     /// `plan` allows nothing else.
     pub mode: Option<Mode>,
+    /// Whether people must name the bot; `false`: it reads everything that is written there.
+    pub require_mention: Option<bool>,
     /// The project it belongs to, in lower case.
     pub project: Option<String>,
     /// Where what agents note goes; none: as usual.
     pub memory: Option<MemoryOf>,
+    /// Whoever asked is pinged when an answer that took so long is there.
+    pub ping: Option<Duration>,
     /// Why nothing may run here, until the file is mended.
     pub fault: Option<String>,
 }
@@ -121,7 +127,9 @@ impl LaneSettings {
             backends: self.backends.or_else(|| project.backends.clone()),
             safety: self.safety.or(project.safety),
             mode: self.mode.or(project.mode),
+            require_mention: self.require_mention.or(project.require_mention),
             memory: self.memory.or(project.memory),
+            ping: self.ping.or(project.ping),
             project: self.project.or_else(|| project.project.clone()),
             fault: self.fault.or_else(|| project.fault.clone()),
         }
@@ -158,7 +166,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
             "safety" | "permission-mode" => match safety(text) {
                 Some((safety, mode)) => (settings.safety, settings.mode) = (Some(safety), mode.or(settings.mode)),
                 None => {
-                    strange("`safety` is none of `default`, `edit`, `danger`; `default` counts");
+                    strange("`safety` is none of `ask`, `edit`, `danger`; `ask` counts");
                     settings.safety = Some(Safety::Default);
                 }
             },
@@ -168,6 +176,18 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                     strange("`memory` is none of `project`, `own`, `shared`, `none`; `none` counts");
                     settings.memory = Some(MemoryOf::Nothing);
                 }
+            },
+            "require-mention" => match text {
+                "yes" => settings.require_mention = Some(true),
+                "no" => settings.require_mention = Some(false),
+                _ => {
+                    strange("`require-mention` is neither `yes` nor `no`; `yes` counts");
+                    settings.require_mention = Some(true);
+                }
+            },
+            "ping" => match seconds(text) {
+                Ok(seconds) => settings.ping = Some(Duration::from_secs(seconds.into())),
+                Err(fault) => strange(&format!("`ping`: {fault}; it is ignored")),
             },
             "mode" => match text {
                 "build" => settings.mode = Some(Mode::Build),
@@ -192,7 +212,7 @@ fn names(text: &str) -> Vec<String> {
 /// A level by its own name or by that of `PERMISSION_MODE`.
 fn safety(text: &str) -> Option<(Safety, Option<Mode>)> {
     Some(match text {
-        "default" => (Safety::Default, None),
+        "ask" | "default" => (Safety::Default, None),
         "edit" | "acceptEdits" => (Safety::Edit, None),
         "danger" | "bypassPermissions" => (Safety::Danger, None),
         "plan" => (Safety::Default, Some(Mode::Plan)),

@@ -255,7 +255,7 @@ mod tests {
         seen.note(2, 21);
         assert_eq!(seen.seen().await, BTreeMap::from([(1, 5), (2, 21)]));
         seen.save().await.unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), text.replace("`10`", "`5`").replace("`20`", "`21`"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text.replace("`10`\n", "`5`.\n").replace("`20`\n", "`21`.\n"));
     }
 
     #[tokio::test]
@@ -295,7 +295,7 @@ mod tests {
         notes.close_question("0a1c");
         notes.save().await.unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.contains("- `question:0a1b` open in `channel:1` at `11`\n") && !text.contains("0a1c"), "{text}");
+        assert!(text.contains("- `question:0a1b` open in `channel:1` at `11`.\n") && !text.contains("0a1c"), "{text}");
         let later = DiscordNotes::open(&path).unwrap();
         assert_eq!(later.questions().await, [("0a1b".to_owned(), 1, 11)]);
         assert_eq!(later.seen().await, BTreeMap::from([(1, 10)]));

@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(notes.save(both.clone()).await.expect("saved"), both);
         assert_eq!(DriftNotes::look(folder.path()).expect("read"), both);
         let text = std::fs::read_to_string(&path).expect("read");
-        let line = "- `gemini` agent `0.9.1 (x)` component `0123456789ab`: `line` 3 times, `1970-01-01T00:00:02Z` to `1970-01-01T00:00:02Z`, recording `1f0c9a2e`\n";
+        let line = "- `gemini` agent `0.9.1 (x)` component `0123456789ab`: `line` 3 times, `1970-01-01T00:00:02Z` to `1970-01-01T00:00:02Z`, recording `1f0c9a2e`.\n";
         assert!(text.contains(line), "{text}");
         std::fs::write(&path, text.replace(line, "") + "- `gemini` whatever\n\nA remark.\n").expect("written");
         let more = Drift { times: 4, ..both[0].clone() };

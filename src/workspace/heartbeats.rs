@@ -94,7 +94,7 @@ fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
 }
 
 /// Reads seconds, or numbers with units: `1800`, `30m`, `1 h 30 min`.
-fn seconds(text: &str) -> Result<u32, String> {
+pub(super) fn seconds(text: &str) -> Result<u32, String> {
     let fault = || format!("{text:?} is no interval: seconds, or a number with a unit, such as `30m` or `2h`");
     let (mut rest, mut sum) = (text.trim(), 0_u64);
     loop {

@@ -16,6 +16,9 @@ use super::replace::replace;
 
 /// Largest file of this kind, bytes.
 const MOST: u64 = 1 << 28;
+/// What an item ends with, so that one that was cut off shows.
+const STOP: char = '.';
+const TORN: &str = "it has neither an end nor a full stop, so it was cut off while it was written";
 
 /// A kind of list item.
 pub(super) trait Entry: Sized {
@@ -50,7 +53,7 @@ pub(super) struct Ledger<E: Entry> {
     heading: &'static str,
     read: bool,
     stamp: Option<Stamp>,
-    /// Entries changed and could not be written.
+    /// Entries changed and could not be written, or a line is cut off: the file is to be written whole.
     behind: bool,
     lines: Vec<Line<E::Key>>,
     pub entries: BTreeMap<E::Key, E>,
@@ -186,6 +189,10 @@ impl<E: Entry> Ledger<E> {
     pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
         let failed = |source| FileError::new("write", &self.path, source);
         let text: String = entries.iter().map(item).collect();
+        if self.behind {
+            self.entries.extend(entries.into_iter().map(|entry| (entry.key(), entry)));
+            return self.save();
+        }
         if self.stamp.is_none() {
             let whole = format!("{}{text}", self.heading);
             self.stamp = Some(replace(&self.path, whole.as_bytes()).map_err(failed)?);
@@ -205,14 +212,24 @@ impl<E: Entry> Ledger<E> {
         self.lines.len()
     }
 
+    /// Reads the text of the file. A last line without an end is believed where it has the full stop that every line of ours
+    /// ends with: an editor took the line's end away. Otherwise the write was cut off, and it may say less than it did.
     fn parse(&mut self, text: &str) {
         self.behind = false;
         self.lines.clear();
         self.entries.clear();
         self.warnings.clear();
         let mut numbers: BTreeMap<E::Key, usize> = BTreeMap::new();
+        let count = text.lines().count();
         for (number, line) in (1..).zip(text.lines()) {
             let read = tokens(line).and_then(|tokens| tokens.map_or_else(|fault| Some(Err(fault)), |tokens| E::read(&tokens)));
+            if read.is_some() && number == count && !text.ends_with('\n') && !line.ends_with(STOP) {
+                self.warnings.push(format!("`{}` line {number} is left out: {TORN}", self.path.display()));
+                // It stays for whoever mends it and is no item any more, also with an end behind it.
+                self.lines.push(Line::Kept(format!("- cut off: {}", line.trim_start().trim_start_matches(['-', '*']).trim_start())));
+                self.behind = true;
+                continue;
+            }
             let fault = match read {
                 None => None,
                 Some(Ok(entry)) => match numbers.get(&entry.key()) {
@@ -236,7 +253,7 @@ impl<E: Entry> Ledger<E> {
 
 /// An entry as a line of the file.
 fn item(entry: &impl Entry) -> String {
-    format!("- {}\n", entry.write())
+    format!("- {}{STOP}\n", entry.write())
 }
 
 /// Adds text to a file that is there, on a line of its own even behind a torn one.
@@ -271,7 +288,8 @@ fn write_end(file: &mut File, text: &str) -> io::Result<Stamp> {
 
 /// Reads a list item that begins with a code span; none: it is something else.
 pub(super) fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
-    let item = line.trim_start().strip_prefix(['-', '*'])?.trim_start();
+    let item = line.trim_start().strip_prefix(['-', '*'])?.trim();
+    let item = item.strip_suffix(STOP).unwrap_or(item);
     if !item.starts_with('`') {
         return None;
     }
@@ -385,7 +403,7 @@ mod tests {
         ledger.entries.remove("b");
         ledger.save().unwrap();
         ledger.put(item("c", "4")).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "# Heading\n\n- `a` `3`\n- `c` `4`\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "# Heading\n\n- `a` `3`.\n- `c` `4`.\n");
         assert!(!ledger.refresh().unwrap(), "it knows the state it left the file in");
         assert_eq!(Ledger::<Item>::open(&path, "").unwrap().entries, ledger.entries);
     }
@@ -403,7 +421,31 @@ mod tests {
         assert!(!ledger.refresh().unwrap() && ledger.entries.contains_key("b"), "it is forgotten");
         (ledger.path, ledger.stamp) = whole;
         ledger.put(item("b", "2")).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "- `a` `1`\n- `b` `2`\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "- `a` `1`.\n- `b` `2`.\n");
+    }
+
+    #[test]
+    fn a_last_line_that_was_cut_off_says_nothing_wherever_it_was_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.md");
+        let whole = "- `a` `1`.\n- `b` `2`.";
+        for cut in 11..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let mut ledger = Ledger::<Item>::open(&path, "").unwrap();
+            assert_eq!(ledger.entries.keys().collect::<Vec<_>>(), ["a"], "{}", &whole[..cut]);
+            assert_eq!(ledger.warnings.len(), usize::from(cut > 13), "{:?}", ledger.warnings);
+            // Nor does it once there is something behind it.
+            ledger.put(item("c", "4")).unwrap();
+            let again = Ledger::<Item>::open(&path, "").unwrap();
+            assert_eq!(again.entries.keys().collect::<Vec<_>>(), ["a", "c"], "{}", &whole[..cut]);
+        }
+        // An editor took the end away.
+        fs::write(&path, "- `a` `1`.\n- `b` `2`.").unwrap();
+        let mut ledger = Ledger::<Item>::open(&path, "").unwrap();
+        assert_eq!(ledger.entries.len(), 2);
+        assert_eq!(ledger.warnings, Vec::<String>::new());
+        ledger.put(item("c", "4")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "- `a` `1`.\n- `b` `2`.\n- `c` `4`.\n");
     }
 
     #[test]
@@ -415,7 +457,7 @@ mod tests {
         // Behind the ledger's back, and with the line cut off.
         fs::write(&path, "- `a` `1`\n- `by hand` `5`").unwrap();
         ledger.put(item("b", "2")).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "- `a` `1`\n- `by hand` `5`\n- `b` `2`\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "- `a` `1`\n- `by hand` `5`\n- `b` `2`.\n");
         assert!(ledger.refresh().unwrap());
         assert_eq!(ledger.entries.keys().collect::<Vec<_>>(), ["a", "b", "by hand"]);
     }

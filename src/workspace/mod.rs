@@ -6,6 +6,7 @@
 
 mod backend_notes;
 mod bindings;
+mod blobs;
 mod boot;
 mod channels;
 mod components;

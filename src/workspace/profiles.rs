@@ -186,6 +186,7 @@ impl Profile {
         descriptor.label = if self.label.is_empty() { self.name.clone() } else { self.label.clone() };
         let (flags, words): (Vec<_>, Vec<_>) = self.arguments.iter().cloned().partition(|word| word.len() > 1 && word.starts_with('-'));
         let program = Program {
+            framing: component.programs.first().map(|known| known.framing).unwrap_or_default(),
             name: self.program.clone(),
             version_arguments: self.version_arguments.clone(),
             words,

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(ScheduleNotes::open(&path).expect("opened").read().await, all);
 
         let text = std::fs::read_to_string(&path).expect("read");
-        assert!(text.contains("- `cron:back %60up%60` (`0 9 * * * UTC`) up to `2026-03-01T09:00:00Z`\n"), "{text}");
+        assert!(text.contains("- `cron:back %60up%60` (`0 9 * * * UTC`) up to `2026-03-01T09:00:00Z`.\n"), "{text}");
         let mended = text.replace("`heartbeat:inbox`", "`inbox`") + "\nA remark.\n";
         std::fs::write(&path, mended).expect("written");
         assert_eq!(notes.read().await, BTreeMap::from([(Lane::Cron("back `up`".to_owned()), backup)]));

@@ -47,9 +47,18 @@ impl Entry {
         bare(&self.value)
     }
 
-    /// The parts between commas, each without backticks around it.
+    /// The parts between commas, each without backticks around it. A comma within braces, as in JSON, separates nothing.
     pub(super) fn list(&self) -> impl Iterator<Item = &str> {
-        self.value.split(',').map(bare).filter(|item| !item.is_empty())
+        let mut depth = 0_usize;
+        let separates = move |c: char| {
+            match c {
+                '{' => depth += 1,
+                '}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            c == ',' && depth == 0
+        };
+        self.value.split(separates).map(bare).filter(|item| !item.is_empty())
     }
 }
 
@@ -152,6 +161,13 @@ A paragraph: with a colon.
         assert_eq!(keys, [("key-one", "a b", 5), ("list-of", "`a`, b,, `c d`", 7)]);
         assert_eq!(found[0].entries[1].list().collect::<Vec<_>>(), ["a", "b", "c d"]);
         assert_eq!(strange, [(16, "\"strange\" is not `key: value`".to_owned())]);
+    }
+
+    #[test]
+    fn a_comma_within_braces_separates_nothing() {
+        let (found, _) = sections("## One\n- set: A=1, B={\"x\":{\"y\":1,\"z\":2},\"w\":3}, `C={a,b}`, D=}, E=2\n");
+        let list: Vec<_> = found[0].entries[0].list().collect();
+        assert_eq!(list, ["A=1", "B={\"x\":{\"y\":1,\"z\":2},\"w\":3}", "C={a,b}", "D=}", "E=2"]);
     }
 
     #[test]

@@ -48,5 +48,5 @@ export function usage(said: Json | null): c.Usage | null {
   if (said === null || said.kind != Kind.Object) return null;
   const input = max<i64>(said.count("input"), 0);
   const output = max<i64>(said.count("output"), 0);
-  return new c.Usage(<u32>input, <u32>output, 0, 0, null, null, null);
+  return new c.Usage(<u32>input, <u32>output, 0, 0, 0, null, [], null, null);
 }

@@ -79,8 +79,10 @@ export function usage(said) {
     input: count(input),
     output: count(output),
     cached: 0,
+    cacheWrite: 0,
     reasoning: 0,
     costUsd: null,
+    models: [],
     contextUsed: null,
     contextSize: null,
   };

@@ -54,4 +54,4 @@ def usage(said: object) -> t.Usage | None:
         return None
     counts = [value if isinstance(value := said.get(field), int) else 0 for field in ("input", "output")]
     used, made = (min(max(int(value), 0), 0xFFFF_FFFF) for value in counts)
-    return t.Usage(used, made, 0, 0, None, None, None)
+    return t.Usage(used, made, 0, 0, 0, None, [], None, None)

@@ -31,15 +31,15 @@ async fn a_good_backend_is_described() {
     let bytes = answering("mini", "1.2.3");
     let inspection = examine(&bytes).await.unwrap();
     assert_eq!((inspection.descriptor.name.as_str(), inspection.descriptor.version.as_str()), ("mini", "1.2.3"));
-    assert_eq!((inspection.contract.as_str(), inspection.size), ("aetheel:backend@0.1.1", bytes.len() as u64));
-    assert_eq!(inspection.imports, ["aetheel:backend/types@0.1.1"]);
+    assert_eq!((inspection.contract.as_str(), inspection.size), ("aetheel:backend@0.2.0", bytes.len() as u64));
+    assert_eq!(inspection.imports, ["aetheel:backend/types@0.2.0"]);
     assert_eq!(inspection.digest.len(), 64);
 }
 
 #[tokio::test]
 async fn a_patch_version_of_the_contract_fits() {
-    let wat = Wat { contract: "0.1.7".to_owned(), ..Wat::new("mini", "1") };
-    assert_eq!(examine(&wat.build()).await.unwrap().contract, "aetheel:backend@0.1.7");
+    let wat = Wat { contract: "0.2.7".to_owned(), ..Wat::new("mini", "1") };
+    assert_eq!(examine(&wat.build()).await.unwrap().contract, "aetheel:backend@0.2.7");
 }
 
 #[tokio::test]
@@ -113,10 +113,10 @@ async fn a_forbidden_import_is_named() {
     let mut wat = Wat::new("spy", "1");
     wat.wit_imports = "import host;".to_owned();
     wat.wit_packages = "interface host { shout: func(); }".to_owned();
-    wat.module = r#"(import "aetheel:backend/host@0.1.1" "shout" (func $shout))"#.to_owned();
+    wat.module = r#"(import "aetheel:backend/host@0.2.0" "shout" (func $shout))"#.to_owned();
     wat.on_timer = "(call $shout)".to_owned();
     let error = refusal(wat).await;
-    assert!(matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.1.1"), "{error}");
+    assert!(matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.2.0"), "{error}");
 
     let mut wat = Wat::new("spy", "1");
     wat.wit_imports = "import wasi:http/outgoing-handler@0.2.0;".to_owned();
@@ -140,9 +140,9 @@ async fn an_unknown_function_of_an_allowed_interface_is_named() {
 
 #[tokio::test]
 async fn another_version_of_the_contract_is_named_with_ours() {
-    let error = refusal(Wat { contract: "0.2.0".to_owned(), ..Wat::new("future", "1") }).await;
-    assert!(matches!(&error, AdmissionError::ContractVersion(version) if version == "0.2.0"), "{error}");
-    assert_eq!(error.to_string(), "implements aetheel:backend/backend@0.2.0, this host supports 0.1");
+    let error = refusal(Wat { contract: "0.3.0".to_owned(), ..Wat::new("future", "1") }).await;
+    assert!(matches!(&error, AdmissionError::ContractVersion(version) if version == "0.3.0"), "{error}");
+    assert_eq!(error.to_string(), "implements aetheel:backend/backend@0.3.0, this host supports 0.2 and 0.1");
 }
 
 #[tokio::test]

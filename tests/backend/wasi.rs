@@ -141,3 +141,23 @@ async fn sockets_of_an_older_wasi_hide_nothing_else_of_it() {
     let (_folder, mut guest) = opened(guest(imports, module, "(drop (call $random))")).await;
     guest.handle(vec![timed(Input::Timer(1))]).await.expect("random numbers are there");
 }
+
+#[tokio::test]
+async fn a_newer_wasi_links_beside_the_one_that_is_used_and_traps_when_it_is_used_itself() {
+    let newer = "package wasi:clocks@0.3.0 { interface monotonic-clock { now: func() -> u64; } }
+        package wasi:filesystem@0.3.0 { interface types { resource descriptor { sync-data: func(); } } }";
+    let module = r#"(import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))
+        (import "wasi:clocks/monotonic-clock@0.3.0" "now" (func $now (result i64)))
+        (import "wasi:filesystem/types@0.3.0" "[method]descriptor.sync-data" (func $sync (param i32)))"#;
+    let imports = "import wasi:random/random@0.2.0; import wasi:clocks/monotonic-clock@0.3.0; import wasi:filesystem/types@0.3.0;";
+    for (on_timer, traps) in [("(drop (call $random))", false), ("(drop (call $now))", true)] {
+        let mut wat = guest(imports, module, on_timer);
+        wat.wit_packages.push_str(newer);
+        let (_folder, mut guest) = opened(wat).await;
+        let answer = guest.handle(vec![timed(Input::Timer(1))]).await;
+        match traps {
+            false => assert!(answer.is_ok(), "{answer:?}"),
+            true => assert!(matches!(&answer, Err(GuestFailure::Trapped(text)) if text.contains("unknown import")), "{answer:?}"),
+        }
+    }
+}

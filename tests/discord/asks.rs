@@ -12,13 +12,16 @@ use aetheel::event::{Lane, Origin};
 use super::desk::{Bot, Turn, answer};
 use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, Message, OWNER, ROLE};
 
-fn permission(always: Option<&str>) -> OpenQuestion {
+pub(super) fn permission(always: Option<&str>) -> OpenQuestion {
     let about = Some(Excerpt { language: "sh", text: "make -j2".to_owned() });
     OpenQuestion {
         id: "0123456789abcdef".to_owned(),
         title: "Run the build?".to_owned(),
         subject: Subject::Permission { tool: "Bash".to_owned(), about },
         always: always.map(str::to_owned),
+        options: vec![],
+        input: None,
+        asker: None,
     }
 }
 
@@ -27,8 +30,8 @@ fn questions(list: Vec<Question>) -> OpenQuestion {
 }
 
 fn which(id: &str, options: &[&str], many: bool, free_text: bool) -> Question {
-    let options = options.iter().map(|option| (*option).to_owned()).collect();
-    Question { id: id.to_owned(), text: format!("Which {id}?"), options, many, free_text }
+    let options = options.iter().map(|option| (*option).into()).collect();
+    Question { id: id.to_owned(), text: format!("Which {id}?"), options, many, free_text, ..Question::default() }
 }
 
 /// A turn that asked, and the message with the buttons.
@@ -41,11 +44,11 @@ async fn asked(local: &LocalDiscord, question: &OpenQuestion) -> (Bot, Turn, Mes
     (bot, turn, message)
 }
 
-async fn with_buttons(local: &LocalDiscord) -> Message {
-    local.wait_for("a question", |local| local.messages(CHANNEL).into_iter().find(|message| !local.buttons(message.id).is_empty())).await
+pub(super) async fn with_buttons(local: &LocalDiscord) -> Message {
+    local.wait_for("a question", |local| local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))).await
 }
 
-async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, Person, Decision) {
+pub(super) async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, Person, Decision) {
     local.wait_for("a decision", |_| bot.office.decisions.lock().unwrap().pop()).await
 }
 
@@ -85,8 +88,47 @@ async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
     assert_eq!((over.id, local.buttons(over.id).len()), (message.id, 0));
     local.wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(())).await;
     local.wait_for("typing again", |local| (local.typing(CHANNEL).len() > typed).then_some(())).await;
+    turn.say(" Done.");
     turn.done("I will build it. Done.").await;
-    assert_eq!(local.texts(CHANNEL)[0], "I will build it. Done.");
+    assert_eq!(local.texts(CHANNEL), ["I will build it.", over.content.as_str(), "Done."], "what follows stands below");
+    assert!(local.messages(CHANNEL).iter().all(|message| local.buttons(message.id).is_empty()));
+}
+
+#[tokio::test]
+async fn a_question_calls_whoever_asked_below_what_they_asked() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let prompt = local.mention(CHANNEL, ANN, "go");
+    let mut turn = bot.turn(&local, "go").await;
+    let long = Some(Excerpt { language: "sh", text: "make ".repeat(600) });
+    let subject = Subject::Permission { tool: "Bash".to_owned(), about: long };
+    turn.ask(&OpenQuestion { asker: Some(ANN), subject, ..permission(Some("make")) });
+    let message = with_buttons(&local).await;
+    assert!(local.buttons(message.id).contains(&"Always: make".to_owned()));
+    let called: Vec<_> = local.messages(CHANNEL).into_iter().filter(|message| message.content.contains(&format!("<@{ANN}>"))).collect();
+    assert!(matches!(&called[..], [first] if first.reply_to == Some(prompt)), "once, below the prompt: {called:?}");
+    let pings = local.requests().into_iter().filter(|request| request.body.contains(r#""users":["#)).count();
+    assert_eq!(pings, 1);
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn a_word_answers_a_question_and_is_no_prompt() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    *bot.office.words.lock().unwrap() = Some(("allow", Ok(())));
+    let allowed = local.mention(CHANNEL, ANN, "allow");
+    local.wait_for("the word to be seen to", |_| (bot.office.seen.lock().unwrap().get(&CHANNEL) == Some(&allowed)).then_some(())).await;
+    *bot.office.words.lock().unwrap() = Some(("allow", Err(AnswerRefusal::NotYours)));
+    let refused = local.mention(CHANNEL, BOB, "allow");
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("not yours to answer")).await;
+    assert_eq!(told.reply_to, Some(refused));
+    *bot.office.words.lock().unwrap() = Some(("allow", Err(AnswerRefusal::Gone)));
+    local.mention(CHANNEL, ANN, "allow");
+    bot.event(&local, "allow").await;
+    local.mention(CHANNEL, ANN, "allow me to explain");
+    bot.event(&local, "allow me to explain").await;
+    assert_eq!(bot.office.prompts(), ["allow", "allow me to explain"]);
 }
 
 #[tokio::test]
@@ -312,7 +354,7 @@ async fn a_message_for_the_running_turn_is_handed_on_and_its_fate_told() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.slash(CHANNEL, ANN, "steer", Some(" not that way "));
-    local.wait_for_message(CHANNEL, |text| text == "Passed on.").await;
+    local.wait_for_message(CHANNEL, |text| text == "> 💬 not that way\nPassed on.").await;
     let steered = bot.office.steered.lock().unwrap()[0].clone();
     assert_eq!((steered.prompt.as_str(), steered.lane, steered.asker), ("not that way", Lane::Channel(CHANNEL), Some(ANN)));
     assert!(bot.office.prompts().is_empty());

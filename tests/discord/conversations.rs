@@ -50,19 +50,19 @@ async fn new_says_what_to_do_where_no_thread_can_be_opened() {
     let bot = Bot::start(&local).await;
     for place in [DIRECT, THREAD] {
         local.slash(place, ANN, "new", Some("hello"));
-        local.wait_for_message(place, |text| text.ends_with("`/reset`. (no threads)")).await;
+        local.wait_for_message(place, |text| text.ends_with("`/reset`.")).await;
     }
     assert!(bot.office.prompts().is_empty());
-    *bot.office.refusal.lock().unwrap() = Some("I am busy. (busy)".to_owned());
+    *bot.office.refusal.lock().unwrap() = Some("I am busy.".to_owned());
     local.slash(CHANNEL, ANN, "new", Some("not now"));
-    local.wait_for_message(CHANNEL, |text| text == "I am busy. (busy)").await;
+    local.wait_for_message(CHANNEL, |text| text == "I am busy.").await;
     assert!(bot.office.prompts().is_empty() && local.threads().is_empty(), "no thread is opened for what is refused");
     *bot.office.refusal.lock().unwrap() = None;
     local.faults().next("POST", "/threads", Fault::Refuse(403, 50013), 1);
     local.slash(CHANNEL, ANN, "new", Some("hello"));
     let event = bot.event(&local, "hello").await;
     let why = bot.discord.open_thread(&event, Traces::unkept()).await.unwrap_err();
-    assert!(why.contains("Create Public Threads") && why.ends_with("(permission)"), "{why}");
+    assert!(why.contains("Create Public Threads") && why.contains("Use `/reset`"), "{why}");
     let opened = bot.discord.open_thread(&event, Traces::unkept()).await.unwrap();
     let said = local.texts(opened.thread);
     assert!(said[0].ends_with("-# In this thread I read only what mentions or answers me."), "{said:?}");
@@ -136,12 +136,12 @@ async fn a_prompt_that_waits_shows_its_place_until_its_turn_begins() {
     let message = local.mention(CHANNEL, ANN, "later");
     local.slash(CHANNEL, ANN, "ask", Some("by command"));
     local.wait_for("the number", |local| (local.reactions(message) == ["2️⃣"]).then_some(())).await;
-    local.wait_for_message(CHANNEL, |text| text == "-# ⏳ 2 before this one.").await;
+    local.wait_for_message(CHANNEL, |text| text == "> 💬 by command\n-# ⏳ 2 before this one.").await;
     assert_eq!(local.marked(), [message], "only what waits is marked");
     bot.turn(&local, "later").await.done("Done").await;
     local.wait_for("the number's end", |local| local.reactions(message).is_empty().then_some(())).await;
     bot.turn(&local, "by command").await.done("Done by command").await;
-    assert_eq!(local.texts(CHANNEL), ["Done by command", "Done"], "the command's own message became its answer");
+    assert_eq!(local.texts(CHANNEL), ["> 💬 by command\nDone by command", "Done"], "the command's own message became its answer");
 }
 
 #[tokio::test]
@@ -152,10 +152,10 @@ async fn what_waits_for_the_next_life_shows_no_place_any_more() {
     let message = local.mention(CHANNEL, ANN, "later");
     local.slash(CHANNEL, ANN, "ask", Some("by command"));
     local.wait_for("the number", |local| (local.reactions(message) == ["1️⃣"]).then_some(())).await;
-    local.wait_for_message(CHANNEL, |text| text == "-# ⏳ 1 before this one.").await;
+    local.wait_for_message(CHANNEL, |text| text == "> 💬 by command\n-# ⏳ 1 before this one.").await;
     bot.listening.close().await;
     assert!(local.reactions(message).is_empty());
-    assert_eq!(local.texts(CHANNEL), ["-# I am restarting: the answer follows."]);
+    assert_eq!(local.texts(CHANNEL), ["> 💬 by command\n-# I am restarting: the answer follows."]);
 }
 
 #[tokio::test]
@@ -186,9 +186,9 @@ async fn a_waiting_message_can_be_edited_and_deleted_and_a_preview_is_neither() 
     let key = format!("discord:{message}");
     assert_eq!(*bot.office.amended.lock().unwrap(), [(key.clone(), "see @ann".to_owned())], "a preview is no edit");
 
-    *bot.office.refusal.lock().unwrap() = Some("That is too long. (prompt too long)".to_owned());
+    *bot.office.refusal.lock().unwrap() = Some("That is too long.".to_owned());
     local.edit(message, &format!("<@{BOT}> much longer"));
-    local.wait_for_message(CHANNEL, |text| text.contains("(prompt too long)")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("too long")).await;
     local.delete(message);
     local.wait_for("the withdrawal", |_| (*bot.office.withdrawn.lock().unwrap() == [key.clone()]).then_some(())).await;
 

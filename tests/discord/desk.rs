@@ -1,19 +1,19 @@
 //! A dispatcher that only takes notes, and a bot in front of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::descriptor::Choice;
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
 use aetheel::discord::{
-    Asker, Desk, Discord, Gate, Intake, Listening, NotTaken, OpenQuestions, Options, Panel, Posted, Seen, StartError, Windows,
+    Asker, Desk, Discord, Gate, Intake, Listening, NotTaken, OpenQuestions, Options, Panel, Posted, Seen, StartError, Steering, Windows,
 };
 use aetheel::dispatch::{
     Accepted, Again, AgainRefusal, Answer, AnswerRefusal, Conversations, Declined, OpenQuestion, Outlet, Person, Project, QueueView,
-    Refusal, Reply, Setting, Settlement, Traces, Unseen, View,
+    Refusal, Reply, Setting, Settlement, Stopped, Traces, Unseen, View,
 };
 use aetheel::event::{Event, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
@@ -29,6 +29,8 @@ pub struct Office {
     pub events: Mutex<Vec<NewEvent>>,
     pub askers: Mutex<Vec<Asker>>,
     pub stops: Mutex<Vec<Lane>>,
+    /// Turns that can be stopped by themselves.
+    pub running: Mutex<HashSet<(Lane, u64)>>,
     /// Prompts whose refusal was kept, and what it says.
     pub declined: Mutex<Vec<(String, String)>>,
     pub resets: Mutex<Vec<Lane>>,
@@ -39,6 +41,8 @@ pub struct Office {
     pub strangers: Mutex<Vec<u64>>,
     /// What nobody is let in with.
     pub shut: Mutex<Option<String>>,
+    /// Nobody is let in in private.
+    pub shut_in_private: Mutex<bool>,
     /// Who answered which question, and how.
     pub decisions: Mutex<Vec<(String, Person, Decision)>>,
     /// What every answer is refused with.
@@ -48,10 +52,14 @@ pub struct Office {
     /// What every such press is refused with.
     pub refused_again: Mutex<Option<AgainRefusal>>,
     pub steered: Mutex<Vec<NewEvent>>,
+    /// What an open question is answered with in words, and what comes of it.
+    pub words: Mutex<Option<(&'static str, Result<(), AnswerRefusal>)>>,
     /// Threads and their channels.
     pub learned: Mutex<Vec<(u64, u64)>>,
     /// Lanes that were used before.
     pub known: Mutex<Vec<Lane>>,
+    /// Lanes where the bot need not be named.
+    pub open: Mutex<Vec<Lane>>,
     pub withdrawn: Mutex<Vec<String>>,
     pub amended: Mutex<Vec<(String, String)>>,
     /// How many prompts come before any; with one or more, every prompt waits.
@@ -60,6 +68,8 @@ pub struct Office {
     pub book: Mutex<Vec<Posted>>,
     /// Prompts that came to the door.
     pub offered: AtomicUsize,
+    /// Others that did.
+    pub waiting: AtomicUsize,
     /// What the panel shows.
     pub view: Mutex<View>,
     /// What can be taken up again.
@@ -82,6 +92,7 @@ impl Office {
     }
 
     async fn free(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         let _ = self.held.subscribe().wait_for(|held| !held).await;
     }
 
@@ -112,20 +123,34 @@ impl Intake for Office {
 
     fn declined(&self, _: Declined) {}
 
-    async fn stop(&self, lane: &Lane) -> bool {
+    async fn stop(&self, lane: &Lane) -> Stopped {
+        self.free().await;
         self.stops.lock().unwrap().push(lane.clone());
-        true
+        Stopped { running: true, waiting: self.ahead.load(Ordering::SeqCst) }
     }
 
-    async fn steer(&self, event: NewEvent) -> Result<Option<String>, String> {
+    async fn stop_turn(&self, lane: &Lane, event: u64) -> bool {
+        let stopped = self.running.lock().unwrap().remove(&(lane.clone(), event));
+        if stopped {
+            self.stops.lock().unwrap().push(lane.clone());
+        }
+        stopped
+    }
+
+    async fn steer(&self, event: NewEvent) -> Result<Steering, String> {
+        self.free().await;
         self.steered.lock().unwrap().push(event);
-        Ok(Some("Passed on.".to_owned()))
+        Ok(Box::pin(std::future::ready(Some("Passed on.".to_owned()))))
     }
 
     fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
         self.may_answer(question, person)?;
         self.decisions.lock().unwrap().push((question.to_owned(), person.clone(), decision));
         Ok(())
+    }
+
+    fn answer_in_words(&self, _: &Lane, _: &Person, words: &str) -> Option<Result<(), AnswerRefusal>> {
+        self.words.lock().unwrap().filter(|(wanted, _)| *wanted == words).map(|(_, taken)| taken)
     }
 
     fn may_answer(&self, _question: &str, _person: &Person) -> Result<(), AnswerRefusal> {
@@ -138,6 +163,10 @@ impl Intake for Office {
 
     async fn knows(&self, lane: &Lane) -> bool {
         self.known.lock().unwrap().contains(lane)
+    }
+
+    async fn reads_all(&self, lane: &Lane) -> bool {
+        self.open.lock().unwrap().contains(lane)
     }
 
     fn withdraw(&self, key: &str) -> bool {
@@ -162,6 +191,7 @@ impl Intake for Office {
     }
 
     async fn reset(&self, lane: &Lane) -> Result<bool, String> {
+        self.free().await;
         self.resets.lock().unwrap().push(lane.clone());
         Ok(true)
     }
@@ -226,6 +256,9 @@ impl Gate for Office {
         if self.strangers.lock().unwrap().contains(&asker.user) {
             return Err("a stranger".to_owned());
         }
+        if asker.guild.is_none() && *self.shut_in_private.lock().unwrap() {
+            return Err("not in private".to_owned());
+        }
         self.shut.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 }
@@ -274,6 +307,7 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
         command_alias: Some("claude".to_owned()),
         output_channel: None,
         long_answer: None,
+        requests_per_second: 45,
         footer: Vec::new(),
         owners: Vec::new(),
         redactor: Redactor::default(),
@@ -329,7 +363,7 @@ impl Bot {
         let office = &self.office;
         let find = |_: &LocalDiscord| office.events.lock().unwrap().iter().find(|event| event.prompt == prompt).cloned();
         let event: NewEvent = local.wait_for(&format!("the prompt {prompt:?}"), find).await;
-        event.accepted(1, 0)
+        event.accepted(1, jiff::Timestamp::now().as_millisecond())
     }
 }
 
@@ -350,11 +384,11 @@ impl Turn {
     }
 
     pub fn say(&mut self, text: &str) {
-        self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false }));
+        self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false, parent: None }));
     }
 
     pub fn say_instead(&mut self, text: &str) {
-        self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: true }));
+        self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: true, parent: None }));
     }
 
     pub fn tool(&mut self, name: &str, title: &str) {
@@ -380,6 +414,16 @@ impl Turn {
         let seen = Arc::clone(&dismissed);
         self.reply.ask(question, Unseen::new(move || seen.store(true, Ordering::SeqCst)));
         dismissed
+    }
+
+    /// People said something to the turn.
+    pub fn steered(&mut self) {
+        self.reply.steered();
+    }
+
+    /// Delivers the answer, however long that takes.
+    pub async fn deliver(self, answer: Answer) -> Result<(), aetheel::dispatch::DeliveryError> {
+        self.reply.finish(answer).await
     }
 
     pub fn settled(&mut self, id: &str, how: &Settlement) {
@@ -411,6 +455,8 @@ pub fn answer(text: &str) -> Answer {
         usage: None,
         took: Duration::from_secs(1),
         offer: None,
+        ping: None,
+        files: vec![],
     }
 }
 
@@ -418,8 +464,12 @@ pub fn answer(text: &str) -> Answer {
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
+/// While a process has seen only one subscriber, what threads without it meet first is written down nowhere for ever.
+static ANOTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new()));
+
 impl Log {
     pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        LazyLock::force(&ANOTHER);
         let log = Self::default();
         let writer = log.clone();
         let subscriber =

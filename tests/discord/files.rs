@@ -6,7 +6,7 @@ use std::time::Duration;
 use aetheel::agent::Usage;
 use aetheel::config::FooterPart;
 use aetheel::discord::Windows;
-use aetheel::dispatch::{Answer, Excerpt, OpenQuestion, Outlet, Subject};
+use aetheel::dispatch::{Answer, AnswerFile, Excerpt, OpenQuestion, Outlet, Subject};
 use aetheel::event::Attached;
 use aetheel::split::split;
 
@@ -70,7 +70,7 @@ async fn a_long_answer_is_begun_in_a_message_and_attached_whole() {
     let mut turn = bot.turn(&local, "go").await;
     let text = long();
     turn.say(&text);
-    local.wait_for_message(CHANNEL, |text| text.ends_with("characters so far; the whole answer will be a file.")).await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("\n-# The rest follows.")).await;
     // The answer to the upload is lost: it is not posted twice.
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 1);
     turn.done(&text).await;
@@ -86,6 +86,26 @@ async fn a_long_answer_is_begun_in_a_message_and_attached_whole() {
 }
 
 #[tokio::test]
+async fn what_the_agent_made_is_posted_once_below_its_answer() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "draw");
+    let turn = bot.turn(&local, "draw").await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("blob");
+    std::fs::write(&path, b"a picture").unwrap();
+    let file = |name: &str, path: &std::path::Path| AnswerFile { name: name.to_owned(), path: path.to_owned() };
+    // The answer to the upload is lost; another file is not there any more.
+    let posted = answer("Here it is.");
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 2);
+    turn.finish(Answer { files: vec![file("gone.png", &folder.path().join("none")), file("cat.png", &path)], ..posted }).await.unwrap();
+    let messages = local.messages(CHANNEL);
+    assert!(messages[0].content.starts_with("Here it is."), "{:?}", local.texts(CHANNEL));
+    let files: Vec<_> = messages.iter().flat_map(|message| message.files.clone()).collect();
+    assert_eq!(files, [("cat.png".to_owned(), b"a picture".to_vec())]);
+}
+
+#[tokio::test]
 async fn where_nothing_may_be_attached_a_long_answer_goes_out_as_messages() {
     let local = LocalDiscord::start().await;
     let bot = attaching(&local).await;
@@ -93,7 +113,7 @@ async fn where_nothing_may_be_attached_a_long_answer_goes_out_as_messages() {
     let turn = bot.turn(&local, "go").await;
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50013), 1);
     turn.done(&long()).await;
-    assert_eq!(local.texts(CHANNEL), split(&long(), 2_000));
+    assert_eq!(local.texts(CHANNEL), split(&format!("> 💬 go\n{}", long()), 2_000));
 }
 
 #[tokio::test]
@@ -104,7 +124,8 @@ async fn what_a_question_is_about_is_attached_where_it_is_longer_than_is_shown()
     let mut turn = bot.turn(&local, "go").await;
     let about = Some(Excerpt { language: "diff", text: "+ line\n".repeat(1_000) });
     let subject = Subject::Permission { tool: "Edit".to_owned(), about };
-    let question = OpenQuestion { id: "0123456789abcdef".to_owned(), title: "Edit?".to_owned(), subject, always: None };
+    let (id, title) = ("0123456789abcdef".to_owned(), "Edit?".to_owned());
+    let question = OpenQuestion { id, title, subject, always: None, options: vec![], input: None, asker: None };
     turn.ask(&question);
     let with_buttons =
         |local: &LocalDiscord| local.messages(CHANNEL).into_iter().find(|message| message.components != serde_json::json!([]));
@@ -114,7 +135,7 @@ async fn what_a_question_is_about_is_attached_where_it_is_longer_than_is_shown()
 
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50013), 1);
     turn.ask(&OpenQuestion { id: "fedcba9876543210".to_owned(), ..question });
-    local.wait_for_message(CHANNEL, |text| text.contains("Attach Files") && text.ends_with("(permission)")).await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("I need the permission Attach Files.")).await;
 }
 
 #[tokio::test]

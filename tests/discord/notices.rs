@@ -63,7 +63,8 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
         let failed = Answer { failure: failure.clone(), offer: offer.clone(), ..answer("Half an") };
         Turn::of(&bot, &event).finish(failed).await.expect("delivered");
         let message = button(&local).await;
-        assert_eq!(message.content, "Half an\n⚠️ The agent said something that cannot be. (protocol, ab12cd34)");
+        let asked = ["", "> 💬 do\n"][at];
+        assert_eq!(message.content, format!("{asked}Half an\n⚠️ The agent said something that cannot be. (protocol, ab12cd34)"));
         assert_eq!(local.buttons(message.id), ["Try again with a newer parser"]);
         *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::NotYet);
         assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser")).await, 4);
@@ -164,7 +165,7 @@ async fn an_answer_to_a_command_is_whole_after_a_restart() {
         Turn::kept(&bot, &event, later).done(&format!("{above}\n\n{below} more")).await;
         let shown = local.messages(CHANNEL);
         let texts: Vec<&str> = shown.iter().map(|message| message.content.trim()).collect();
-        assert_eq!(texts, [above.clone(), format!("{below} more")], "nothing stands twice");
+        assert_eq!(texts, [format!("> 💬 go\n{above}"), format!("{below} more")], "nothing stands twice");
         assert_eq!([shown[0].id, shown[1].id], ids);
     }
 }

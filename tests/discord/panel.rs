@@ -164,7 +164,7 @@ async fn a_choice_that_does_not_count_is_told_in_private_and_the_menu_stays() {
     let local = LocalDiscord::start().await;
     let bot = bot(&local).await;
     let (menus, _) = used(&local, ANN, "settings", None).await;
-    *bot.office.refused_choice.lock().unwrap() = Some("claude cannot be used here: it is not signed in. (unavailable)".to_owned());
+    *bot.office.refused_choice.lock().unwrap() = Some("claude cannot be used here: it is not signed in.".to_owned());
     local.choose_in(menus.id, ANN, "set:backend", "Claude Code");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("not signed in")).await;
     assert!(told.ephemeral);
@@ -251,19 +251,22 @@ async fn a_conversation_is_chosen_by_its_words_and_goes_on_for_all_to_see() {
 #[tokio::test]
 async fn what_is_for_owners_is_marked_and_refused_to_others() {
     let local = LocalDiscord::start().await;
-    let _bot = bot(&local).await;
+    let bot = bot(&local).await;
     let registered = local.commands();
     let permissions = |name: &str| {
         registered.as_array().unwrap().iter().find(|command| command["name"] == name).unwrap()["default_member_permissions"].clone()
     };
     assert_eq!((permissions("ping"), permissions("status")), (serde_json::json!("32"), serde_json::Value::Null));
     let (refused, _) = used(&local, ANN, "ping", None).await;
-    assert!(refused.ephemeral && refused.content.ends_with("(owner only)"), "{refused:?}");
+    assert!(refused.ephemeral && refused.content == "Only my owner may do that.", "{refused:?}");
     assert!(local.suggestions(CHANNEL, ANN, "ping", "").await.is_empty());
     assert_eq!(used(&local, OWNER, "ping", Some("claude")).await.0.content, "claude is ready");
     assert_eq!(local.suggestions(CHANNEL, OWNER, "ping", "").await.len(), 2);
     let help = async |user| used(&local, user, "help", None).await.0.content;
     assert!(help(OWNER).await.contains("/ping") && !help(ANN).await.contains("/ping"));
+    assert!(help(ANN).await.contains("in private"));
+    *bot.office.shut_in_private.lock().unwrap() = true;
+    assert!(!help(ANN).await.contains("in private"), "it would not be answered");
 }
 
 #[tokio::test]

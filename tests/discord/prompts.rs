@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aetheel::discord::{Discord, Windows};
-use aetheel::event::{EventKind, Lane, Origin};
+use aetheel::event::{EventKind, Lane, Origin, Quoted};
 
 use super::desk::{Bot, options};
-use crate::support::discord::{ANN, BOT, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, OTHER, OTHER_BOT, OWNER, ROLE, THREAD};
+use crate::support::discord::{ANN, BOT, BOT_ROLE, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, OTHER, OTHER_BOT, OWNER, ROLE, THREAD};
 
 #[tokio::test]
 async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
@@ -48,6 +48,60 @@ async fn direct_messages_replies_and_threads_are_heard() {
             (THREAD, Some(CHANNEL), Some(GUILD), false),
         ]
     );
+}
+
+#[tokio::test]
+async fn what_a_message_replies_to_or_forwards_comes_along() {
+    let local = LocalDiscord::start().await;
+    local.let_read();
+    let bot = Bot::start(&local).await;
+    let source = local.keep_file("log.txt", 200, None, b"boom");
+    let broken = local.send_files(CHANNEL, OTHER_BOT, "it broke", &[("log.txt", "text/plain", 4, &source)]);
+    local.reply(broken, ANN, &format!("<@{BOT}> mend it"));
+    let event = bot.event(&local, "mend it").await;
+    let quoted = |author: Option<&str>, text: &str| Some(Quoted { author: author.map(str::to_owned), text: text.to_owned() });
+    assert_eq!(event.quoted, quoted(Some("parrot"), "@aetheel it broke"));
+    assert_eq!(event.attached.iter().map(|file| file.source.as_str()).collect::<Vec<_>>(), [source.as_str()]);
+    // Nothing but a name behind a reply, and nothing at all in a forward, are prompts too.
+    let plain = local.say(CHANNEL, OWNER, "the build is red");
+    local.reply(plain, ANN, &format!("<@{BOT}>"));
+    local.wait_for("a reply without words", |_| (bot.office.prompts().len() == 2).then_some(())).await;
+    local.forward(plain, DIRECT, ANN);
+    local.wait_for("a forward", |_| (bot.office.prompts().len() == 3).then_some(())).await;
+    let found: Vec<_> = bot.office.events.lock().unwrap().iter().map(|event| (event.prompt.clone(), event.quoted.clone())).collect();
+    assert_eq!(found[1], (String::new(), quoted(Some("olga"), "the build is red")));
+    assert_eq!(found[2], (String::new(), quoted(None, "the build is red")));
+}
+
+#[tokio::test]
+async fn the_bots_own_role_names_the_bot_and_other_roles_do_not() {
+    let local = LocalDiscord::start().await;
+    local.let_read();
+    let bot = Bot::start(&local).await;
+    local.say(CHANNEL, ANN, &format!("<@&{ROLE}> lunch?"));
+    local.say(CHANNEL, ANN, &format!("<@&{BOT_ROLE}> build it, <@&{ROLE}>"));
+    let event = bot.event(&local, "build it, @crew").await;
+    assert_eq!(event.author.as_deref(), Some("ann"));
+    assert_eq!(bot.office.prompts().len(), 1);
+    local.say(CHANNEL, ANN, &format!("<@&{BOT_ROLE}> again"));
+    bot.event(&local, "again").await;
+    let asked = local.requests().iter().filter(|request| request.path.ends_with("/roles")).count();
+    assert_eq!(asked, 1, "discord is asked once");
+}
+
+#[tokio::test]
+async fn where_the_operator_says_so_the_bot_need_not_be_named() {
+    let local = LocalDiscord::start().await;
+    local.let_read();
+    let bot = Bot::start(&local).await;
+    bot.office.open.lock().unwrap().push(Lane::Channel(CHANNEL));
+    local.say(CHANNEL, ANN, "without a name");
+    bot.event(&local, "without a name").await;
+    local.say(CHANNEL, ANN, &format!("<@{OWNER}> what do you think?"));
+    local.say(OTHER, ANN, "nice weather");
+    local.say(THREAD, ANN, "in its thread");
+    bot.event(&local, "in its thread").await;
+    assert_eq!(bot.office.prompts(), ["without a name", "in its thread"]);
 }
 
 #[tokio::test]
@@ -104,6 +158,17 @@ async fn who_is_not_let_in_gets_silence_for_a_message_and_a_private_word_for_a_c
 }
 
 #[tokio::test]
+async fn who_may_not_write_in_private_is_told_so_there() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    *bot.office.shut_in_private.lock().unwrap() = true;
+    let asked = local.say(DIRECT, ANN, "psst");
+    let told = local.wait_for_message(DIRECT, |text| text.contains("whom my operator has let in")).await;
+    assert_eq!(told.reply_to, Some(asked));
+    assert!(bot.office.prompts().is_empty());
+}
+
+#[tokio::test]
 async fn every_refused_prompt_is_answered_or_marked() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
@@ -132,7 +197,7 @@ async fn messages_are_left_to_the_next_life_and_commands_turned_away_while_shutt
     let bot = Bot::start(&local).await;
     bot.listening.stop_intake();
     local.mention(CHANNEL, ANN, "one more");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("shutting down")).await;
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("I am restarting")).await;
     assert!(bot.office.prompts().is_empty() && bot.office.declined.lock().unwrap().is_empty());
     // The next life finds it, in a channel where nobody wrote before, too.
     assert_eq!(bot.office.seen.lock().unwrap().get(&CHANNEL).copied(), told.reply_to.map(|message| message - 1));
@@ -209,17 +274,37 @@ async fn a_command_is_acknowledged_only_once_it_is_taken() {
         bot.office.block(false);
         local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
     }
+    for (command, says, kind) in [("steer", Some("is it safe?"), 5), ("reset", None, 4), ("stop", None, 4)] {
+        bot.office.held.send_replace(true);
+        let before = bot.office.waiting.load(Ordering::SeqCst);
+        let id = local.slash(CHANNEL, ANN, command, says);
+        local.wait_for("the command at the door", |_| (bot.office.waiting.load(Ordering::SeqCst) > before).then_some(())).await;
+        assert_eq!(local.interaction(id).acknowledged, None, "{command}");
+        bot.office.held.send_replace(false);
+        let (_, said) = local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+        assert_eq!(said, kind, "{command}: what is done is answered at once");
+    }
+}
+
+#[tokio::test]
+async fn what_was_done_is_told_in_the_channel_when_the_command_cannot_be_answered_any_more() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.faults().next("POST", "/callback", Fault::Status(500), 20);
+    local.slash(CHANNEL, ANN, "reset", None);
+    local.wait_for_message(CHANNEL, |text| text.contains("new conversation")).await;
+    assert_eq!(*bot.office.resets.lock().unwrap(), [Lane::Channel(CHANNEL)]);
 }
 
 #[tokio::test]
 async fn a_refusal_is_kept_before_it_is_told() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    *bot.office.refusal.lock().unwrap() = Some("Too many requests are waiting. (queue full)".to_owned());
+    *bot.office.refusal.lock().unwrap() = Some("Too many requests are waiting.".to_owned());
     local.mention(CHANNEL, ANN, "one too many");
-    local.wait_for_message(CHANNEL, |text| text.ends_with("(queue full)")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("Too many requests")).await;
     let declined = bot.office.declined.lock().unwrap().clone();
-    assert_eq!(declined, [("one too many".to_owned(), "Too many requests are waiting. (queue full)".to_owned())]);
+    assert_eq!(declined, [("one too many".to_owned(), "Too many requests are waiting.".to_owned())]);
 }
 
 #[tokio::test]
@@ -229,7 +314,7 @@ async fn an_acknowledgement_that_came_too_late_still_brings_an_answer() {
     local.faults().next("POST", "/callback", Fault::Status(500), 20);
     local.slash(CHANNEL, ANN, "ask", Some("late"));
     bot.turn(&local, "late").await.done("Better late than never").await;
-    assert_eq!(local.texts(CHANNEL), ["Better late than never"]);
+    assert_eq!(local.texts(CHANNEL), ["> 💬 late\nBetter late than never"]);
 }
 
 #[tokio::test]

@@ -51,7 +51,15 @@ async fn what_a_heartbeat_finds_is_posted_once_and_whole() {
 async fn a_heartbeat_that_fails_says_so() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    let failed = Answer { failure: Some("Query timed out after 120 s. (timeout, ab12)".to_owned()), ..answer("") };
+    let failed = Answer {
+        failure: Some(
+            "Query timed out after 120 s. Please ask for less at a time; the operator can allow more. (timeout, ab12)".to_owned(),
+        ),
+        ..answer("")
+    };
     Turn::of(&bot, &heartbeat()).finish(failed).await.unwrap();
-    assert_eq!(local.texts(CHANNEL), ["⚠️ Query timed out after 120 s. (timeout, ab12)"]);
+    assert_eq!(
+        local.texts(CHANNEL),
+        ["⚠️ Query timed out after 120 s. Please ask for less at a time; the operator can allow more. (timeout, ab12)"]
+    );
 }

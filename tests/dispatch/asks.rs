@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aetheel::agent::{Action, AllowedTools, Ask, AskKind, Chunk, Command, Decision, EventKind, Exit, Input, Question, ToolStart, Write};
+use aetheel::agent::{
+    Action, AllowedTools, AnswerForm, Ask, AskKind, AskOption, Choice, Chunk, Command, Decision, EventKind, Exit, Input, Question, Scope,
+    ToolStart, Write,
+};
 use aetheel::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
 use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::turn::ProcessCommand;
 
+use super::turns::only_recording;
 use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, event, message, plain};
 
 const ANN: u64 = 4;
@@ -24,14 +28,14 @@ fn ask(what: &str) -> Ask {
     let kind = match what {
         "plan" => AskKind::PlanApproval("1. look\n2. leap".to_owned()),
         "questions" => AskKind::Questions(vec![
-            Question {
-                id: "a".into(),
-                text: "Which?".into(),
-                options: vec!["sk-canary-1".into(), "tea".into()],
-                many: false,
-                free_text: false,
-            },
-            Question { id: "b".into(), text: "Why?".into(), options: vec![], many: false, free_text: false },
+            Question { id: "a".into(), text: "Which?".into(), options: vec!["sk-canary-1".into(), "tea".into()], ..Question::default() },
+            Question { id: "b".into(), text: "Why?".into(), ..Question::default() },
+        ]),
+        "typed" => AskKind::Questions(vec![
+            Question { id: "n".into(), text: "How many?".into(), form: AnswerForm::Whole, ..Question::default() },
+            Question { id: "ok".into(), text: "Sure?".into(), form: AnswerForm::YesNo, ..Question::default() },
+            Question { id: "pin".into(), text: "PIN?".into(), secret: true, ..Question::default() },
+            Question { id: "c".into(), text: "Colour?".into(), optional: true, options: vec![choice("r", "Red")], ..Question::default() },
         ]),
         "sign-in" => AskKind::SignIn("https://example.com/device".to_owned()),
         command => AskKind::Permission(ToolStart {
@@ -44,7 +48,16 @@ fn ask(what: &str) -> Ask {
             input: "{}".into(),
         }),
     };
-    Ask { ask: 9, session: 1, turn: 1, title: format!("May I {what}?"), kind, always_label: (what == "make").then(|| "Always make".into()) }
+    let always_label = (what == "make").then(|| "Always make".into());
+    let title = format!("May I {what}?");
+    let option = |id: &str, allows, scope| AskOption { id: id.to_owned(), label: format!("Own {id}"), allows, scope };
+    let own = vec![option("yes", true, Scope::Once), option("ever", true, Scope::Project), option("never", false, Scope::Always)];
+    let options = if what == "options" { own } else { vec![] };
+    Ask { ask: 9, session: 1, turn: 1, title, kind, always_label, options, diffs: vec![], changeable: what == "change" }
+}
+
+fn choice(id: &str, label: &str) -> Choice {
+    Choice { id: id.to_owned(), ..Choice::plain(label) }
 }
 
 /// `plain`, and asks at `ask WHAT` and `ask-again WHAT`; tells the agent every decision as a line.
@@ -121,6 +134,82 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
         assert!(matches!(&settled[..], [(id, Settlement::Answered { by, .. })] if *id == question.id && by == "user 4"), "{settled:?}");
         assert!(!format!("{settled:?}").contains("canary"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agents_own_answers_are_offered_with_how_long_they_hold_and_reach_it_by_their_id() {
+    let (desk, question) = asked("options").await;
+    let words: Vec<_> = question.choices().into_iter().map(|(word, label, _)| (word, label)).collect();
+    let wanted = [("allow", "Own yes"), ("always", "Own ever (this project, from now on)"), ("never", "Own never")];
+    assert_eq!(words[..3], wanted.map(|(word, label)| (word, label.to_owned())));
+    let unknown = desk.dispatcher.answer(&question.id, &user(ANN), Decision::Chosen("other".to_owned()));
+    assert!(matches!(unknown, Err(AnswerRefusal::Misfit(_))), "{unknown:?}");
+    assert_eq!(desk.dispatcher.answer_in_words(&Lane::Channel(7), &user(ANN), "never"), Some(Ok(())));
+    let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
+    assert_eq!(notice, r#"{"chosen":"never"}"#);
+    let settled = desk.collected.settled(1).await;
+    assert_eq!(settled[0].1.told(), "user 4 chose: Own never");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_input_is_taken_only_where_it_can_be_and_only_as_an_object() {
+    let (desk, question) = asked("change").await;
+    let change = |input: &str| desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged(input.to_owned()));
+    assert!(matches!(change("rm -rf /"), Err(AnswerRefusal::Misfit(_))));
+    assert_eq!(question.in_words(r#"change {"command":"pwd"}"#), Some(Decision::AllowChanged(r#"{"command":"pwd"}"#.to_owned())));
+    assert_eq!(change(r#"{"command":"pwd"}"#), Ok(()));
+    let (desk, question) = asked("ls").await;
+    let refused = desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged("{}".to_owned()));
+    assert!(matches!(refused, Err(AnswerRefusal::Misfit(_))), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_of_the_kind_a_question_wants_and_secret_ones_are_shown_and_recorded_nowhere() {
+    let (desk, question) = asked("typed").await;
+    let Subject::Questions(shown) = &question.subject else { panic!("{question:?}") };
+    assert_eq!(shown[1].options.iter().map(|option| option.id.as_str()).collect::<Vec<_>>(), ["yes", "no"]);
+    let answer = |values: &[(&str, &str)]| {
+        let pairs = values.iter().map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()])).collect();
+        desk.dispatcher.answer(&question.id, &user(ANN), Decision::Answers(pairs))
+    };
+    for (values, misfit) in [
+        (&[("n", "many"), ("ok", "yes"), ("pin", "74123")][..], "This wants a whole number."),
+        (&[("n", "3"), ("ok", "perhaps"), ("pin", "74123")], "Please choose one of the options."),
+        (&[("n", "3"), ("ok", "yes")], "Every question needs an answer."),
+    ] {
+        assert_eq!(answer(values), Err(AnswerRefusal::Misfit(misfit)), "{values:?}");
+    }
+    assert_eq!(answer(&[("n", "3"), ("ok", "yes"), ("pin", "74123")]), Ok(()), "the last one may be left open");
+    let settled = desk.collected.settled(1).await;
+    assert_eq!(settled[0].1.told(), "Answered by user 4: 3 · yes · (a secret)");
+    desk.collected.answers(1).await;
+    desk.dispatcher.idle().await;
+    let recording = only_recording(&desk);
+    assert!(recording.contains("***") && !recording.contains("74123"), "{recording}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_decline_is_another_answer_than_to_say_nothing() {
+    let (desk, question) = asked("questions").await;
+    desk.dispatcher.answer(&question.id, &user(ANN), Decision::Declined).unwrap();
+    assert_eq!(desk.collected.answers(1).await[0].1.notices[0], r#""declined""#);
+    let (desk, question) = asked("ls").await;
+    let refused = desk.dispatcher.answer(&question.id, &user(ANN), Decision::Declined);
+    assert!(matches!(refused, Err(AnswerRefusal::Misfit(_))), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_decides_the_latest_question_of_its_lane() {
+    let (desk, question) = asked("ls").await;
+    let said = |lane: u64, words: &str, person| desk.dispatcher.answer_in_words(&Lane::Channel(lane), &person, words);
+    assert_eq!(question.asker, Some(ANN));
+    assert_eq!(said(8, "allow", user(ANN)), None, "nothing is asked there");
+    assert_eq!(said(7, "what?", user(ANN)), None);
+    assert_eq!(said(7, "allow", user(BOB)), Some(Err(AnswerRefusal::NotYours)));
+    assert_eq!(said(7, "deny too early", user(ANN)), Some(Ok(())));
+    let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
+    assert!(notice.contains("too early"), "{notice}");
+    assert_eq!(said(7, "allow", user(ANN)), None, "it is over");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,7 +310,7 @@ async fn stop_ends_a_turn_that_waits_and_its_question_with_it() {
     let (desk, question) = asked("ls").await;
     assert!(desk.dispatcher.stop(&Lane::Channel(7)));
     let answer = desk.collected.answers(1).await.remove(0).1;
-    assert!(answer.failure.unwrap().contains("stopped"));
+    assert!(answer.failure.unwrap() == "Stopped.");
     assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), Settlement::TurnEnded)]);
     assert_eq!(desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce), Err(AnswerRefusal::Gone));
 }

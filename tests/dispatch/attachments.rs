@@ -124,10 +124,13 @@ async fn an_agent_that_takes_files_gets_them_as_such_and_another_one_is_told_whe
 async fn too_many_and_too_large_files_are_refused_before_anything_is_read() {
     let (desk, _) = desk(None, &[]).await;
     let many = desk.dispatcher.submit(with("look", vec![file("a", "a"); 11])).unwrap_err();
-    assert_eq!(many.to_string(), "That is 11 files, at most 10 are taken. (too many files)");
+    assert_eq!(many.to_string(), "That is 11 files, at most 10 are taken. Send fewer.");
     let huge = Attached { size: (10 << 20) + 1, ..file("my @everyone/film.mp4", "a") };
     let large = desk.dispatcher.submit(with("look", vec![file("a", "a"), huge])).unwrap_err();
-    assert_eq!(large.to_string(), "\"my _everyone_film.mp4\" is too large: 10485761 bytes, at most 10485760 are taken. (file too large)");
+    assert_eq!(
+        large.to_string(),
+        "\"my _everyone_film.mp4\" is too large: 10485761 bytes, at most 10485760 are taken. Send a smaller one."
+    );
     assert!(matches!(large, Refusal::FileTooLarge { .. }));
 }
 

@@ -1,6 +1,7 @@
 //! What one turn may take: time and tool uses, whatever its agent does.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aetheel::agent::{EventKind, Exit, Input, ToolStart};
@@ -12,6 +13,10 @@ use aetheel::turn::ProcessCommand;
 use crate::support::scripted::{
     Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message, parts, plain,
 };
+
+/// Lines of an agent that are taken in after a turn's time, until somebody looks at the clock: tokio looks at its timers every 61
+/// polls, and an agent's pipe holds so many messages that it says all of them in one.
+const MOST_LATE: usize = 5_000;
 
 /// Lines `tool ID` begin tools of a sub-agent, which no limit of rounds counts; the rest is plain.
 fn tools() -> Understanding {
@@ -28,8 +33,6 @@ fn tools() -> Understanding {
 
 /// Asks an agent that says line after line, without an end and without drawing breath, until it is told to stop.
 async fn ask(line: fn(usize) -> String, timeout: Duration) -> (Answer, usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let collected = Arc::new(Collected::default());
     let launcher = ScriptedLauncher::new(move |mut agent: Agent| async move {
         for batch in 0.. {
             let lines: Vec<String> = (0..100).map(|number| line(batch * 100 + number)).collect();
@@ -39,6 +42,13 @@ async fn ask(line: fn(usize) -> String, timeout: Duration) -> (Answer, usize) {
             }
         }
     });
+    asked(launcher, timeout).await
+}
+
+/// The answer of an agent, and how many tools were shown.
+async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (Answer, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let collected = Arc::new(Collected::default());
     let limits = Limits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
     let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(tools()))));
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
@@ -55,6 +65,35 @@ async fn an_agent_that_never_draws_breath_is_held_to_the_turns_time() {
     // Whoever does not look at the clock while lines come would hear of another limit, or of none.
     let (answer, _) = ask(|_| "tool the same".to_owned(), Duration::from_millis(500)).await;
     assert!(answer.failure.as_deref().is_some_and(|failure| failure.starts_with("Query timed out")), "{answer:?}");
+}
+
+/// One thread, so that nothing happens beside anything else: what is counted is work, and not how fast it was done.
+#[tokio::test]
+async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
+    const LIMIT: Duration = Duration::from_millis(300);
+    let late = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&late);
+    let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
+        let counted = Arc::clone(&counted);
+        async move {
+            // It begins after the turn's clock does.
+            let began = std::time::Instant::now();
+            for number in 0.. {
+                // As many tools as a turn may have, all of them open, again and again.
+                agent.say(&[&format!("tool {}", number % 9_999)]).await;
+                counted.fetch_add(usize::from(began.elapsed() > LIMIT), Ordering::Relaxed);
+                if let Ok(ProcessCommand::Stop { .. }) | Err(tokio::sync::mpsc::error::TryRecvError::Disconnected) =
+                    agent.commands.try_recv()
+                {
+                    return agent.exit(Exit::Signal(2), "").await;
+                }
+            }
+        }
+    });
+    let (answer, _) = asked(launcher, LIMIT).await;
+    assert!(answer.failure.as_deref().is_some_and(|failure| failure.starts_with("Query timed out")), "{answer:?}");
+    let late = late.load(Ordering::Relaxed);
+    assert!(late <= MOST_LATE, "{late} lines were taken in after the turn's time was over");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

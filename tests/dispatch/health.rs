@@ -51,7 +51,7 @@ async fn a_live_backend_is_asked_itself_and_a_one_shot_one_is_looked_at() {
 async fn a_backend_that_cannot_work_is_neither_well_nor_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let dispatcher = dispatcher("link", folder.path()).await;
-    let why = Err("locked cannot be used here: it is not signed in. (unavailable)".to_owned());
+    let why = Err("locked cannot be used here: it is not signed in.".to_owned());
     assert_eq!(dispatcher.ping("locked").await, why);
     assert_eq!(dispatcher.choose_backend(&Lane::Console, "locked").await, why.map(|_: String| ()));
     assert_eq!(dispatcher.backend_of(&Lane::Console).await, "lasting");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aetheel::agent::{EventKind, Exit, ToolStart};
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Opened, Person, Refusal};
+use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Opened, Person, Refusal, Stopped};
 use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
 use aetheel::workspace::Journal;
@@ -19,17 +19,17 @@ use crate::support::scripted::{
 const ANN: u64 = 4;
 
 /// One life of a gateway over the folder's journal.
-struct Life {
-    dispatcher: Dispatcher,
+pub(super) struct Life {
+    pub(super) dispatcher: Dispatcher,
     collected: Arc<Collected>,
     launcher: Arc<ScriptedLauncher>,
     journal: Journal,
-    runtime: tokio::runtime::Runtime,
+    pub(super) runtime: tokio::runtime::Runtime,
 }
 
 impl Life {
     /// Begins one in a runtime of its own, so that it can die.
-    fn begin(folder: &Path, understanding: &Understanding, launcher: Arc<ScriptedLauncher>, slots: usize) -> Self {
+    pub(super) fn begin(folder: &Path, understanding: &Understanding, launcher: Arc<ScriptedLauncher>, slots: usize) -> Self {
         Self::begin_with(folder, understanding, launcher, slots, None)
     }
 
@@ -44,7 +44,7 @@ impl Life {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let collected = Arc::new(Collected::default());
         *collected.thread.lock().unwrap() = thread;
-        let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(understanding.clone()))));
+        let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::with_feature(understanding.clone(), Some("steer")))));
         let limits = Limits { max_concurrent: slots, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let (dispatcher, journal) = runtime.block_on(async {
             let mut parts = parts(folder, "scripted", backends, launcher.clone(), &collected, limits).await;
@@ -58,23 +58,34 @@ impl Life {
     }
 
     /// Accepts a prompt and returns once it is safe.
-    fn ask(&self, prompt: &str) -> u64 {
+    pub(super) fn ask(&self, prompt: &str) -> u64 {
         let key = Some(format!("test:{prompt}"));
         let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
         self.runtime.block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await }).unwrap()
     }
 
-    fn prompts(&self) -> Vec<String> {
+    pub(super) fn prompts(&self) -> Vec<String> {
         self.launcher.prompts()
     }
 
-    fn answers(&self, count: usize) -> Vec<(u64, String, Option<String>)> {
+    pub(super) fn answers(&self, count: usize) -> Vec<(u64, String, Option<String>)> {
         let answers = self.runtime.block_on(self.collected.answers(count));
         answers.into_iter().map(|(event, answer)| (event.sequence, answer.text, answer.failure)).collect()
     }
 
+    /// Waits until a turn shows something.
+    pub(super) fn works(&self) {
+        let wait = async {
+            while self.collected.shown.lock().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let shown = self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await });
+        assert!(shown.is_ok(), "the turn shows nothing");
+    }
+
     /// Waits until the file says something of an event.
-    fn noted(&self, folder: &Path, wanted: impl Fn(&str) -> bool) {
+    pub(super) fn noted(&self, folder: &Path, wanted: impl Fn(&str) -> bool) {
         let wait = async {
             while !wanted(&file(folder)) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -85,18 +96,18 @@ impl Life {
     }
 
     /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any more.
-    fn die(self) {
+    pub(super) fn die(self) {
         self.runtime.block_on(self.journal.flush());
         self.runtime.shutdown_timeout(Duration::from_secs(60));
     }
 }
 
-fn file(folder: &Path) -> String {
+pub(super) fn file(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("config/state/queue.md")).unwrap()
 }
 
 /// Understands `tool` too.
-fn with_tools() -> Understanding {
+pub(super) fn with_tools() -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| {
         if let aetheel::agent::Input::Line(line) = input
@@ -126,7 +137,7 @@ fn stuck(lines: &'static [&'static str]) -> Arc<ScriptedLauncher> {
 }
 
 /// Agents that repeat the prompt.
-fn quick() -> Arc<ScriptedLauncher> {
+pub(super) fn quick() -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(|agent: Agent| async move {
         let said = format!("text {}", agent.prompt);
         agent.say(&[&said, "done"]).await;
@@ -391,7 +402,7 @@ fn a_refusal_is_told_once_and_never_carried_out_whatever_dies_when() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), quick(), 1);
     let refused = |prompt: &str| NewEvent { key: Some(format!("test:{prompt}")), ..message(7, prompt) };
-    let decline = |life: &Life, prompt: &str| life.runtime.block_on(life.dispatcher.decline(refused(prompt), "No. (rate limit)")).unwrap();
+    let decline = |life: &Life, prompt: &str| life.runtime.block_on(life.dispatcher.decline(refused(prompt), "No.")).unwrap();
     // One that was told, and one whose life ended before.
     let told = decline(&first, "told").unwrap();
     first.dispatcher.declined(told);
@@ -400,7 +411,7 @@ fn a_refusal_is_told_once_and_never_carried_out_whatever_dies_when() {
     first.die();
 
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
-    assert_eq!(second.answers(1), [(2, String::new(), Some("No. (rate limit)".to_owned()))]);
+    assert_eq!(second.answers(1), [(2, String::new(), Some("No.".to_owned()))]);
     assert_eq!(second.collected.traces.lock().unwrap()[0].stem, untold.stem, "Discord knows a message it has by this");
     {
         let _inside = second.runtime.enter();
@@ -423,14 +434,15 @@ fn what_was_stopped_for_good_does_not_come_back_although_the_gateway_dies_before
     first.ask("running");
     first.ask("waiting");
     first.noted(folder.path(), |text| text.contains("`1` started"));
-    assert!(first.runtime.block_on(first.dispatcher.stop_for_good(&Lane::Channel(7))));
+    let stopped = first.runtime.block_on(first.dispatcher.stop_for_good(&Lane::Channel(7)));
+    assert_eq!(stopped, Stopped { running: true, waiting: 1 });
     first.die();
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     second.ask("new");
     let told = second.answers(1).remove(0);
     // Unless the first life came to telling it before it died.
     if told.0 == 1 {
-        assert!(told.2.as_ref().is_some_and(|told| told.contains("(stopped")), "{told:?}");
+        assert!(told.2.as_ref().is_some_and(|told| told.starts_with("Stopped")), "{told:?}");
         second.answers(2);
     }
     assert_eq!(second.prompts(), ["new"]);
@@ -514,10 +526,10 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whatever_dies_when() {
 #[test]
 fn a_thread_that_cannot_be_opened_is_told_and_over() {
     let folder = tempfile::tempdir().unwrap();
-    let life = Life::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here. (no threads)".to_owned())));
+    let life = Life::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here.".to_owned())));
     let asked = NewEvent { key: Some("test:new".to_owned()), opens_thread: true, ..message(7, "new") };
     life.runtime.block_on(async { life.dispatcher.submit(asked).unwrap().safe().await }).unwrap();
-    assert_eq!(life.answers(1), [(1, String::new(), Some("Not here. (no threads)".to_owned()))]);
+    assert_eq!(life.answers(1), [(1, String::new(), Some("Not here.".to_owned()))]);
     life.noted(folder.path(), |text| text.contains("- [x] `1`"));
     life.runtime.block_on(life.dispatcher.idle());
     assert_eq!(life.prompts(), Vec::<String>::new());

@@ -10,6 +10,9 @@ use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Again, AgainRefusal, Answer, Dispatcher, Person};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
+use aetheel::redact::Redactor;
+use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::replay::Tape;
 use aetheel::turn::{Backend, Backends, GuestFailure, ProcessCommand};
 use aetheel::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
 use tokio::sync::watch;
@@ -69,6 +72,16 @@ impl Life {
     }
 
     fn with(folder: &Path, backend: Arc<dyn Backend>, launcher: Arc<ScriptedLauncher>, journal: bool, timeout: Duration) -> Self {
+        Self::recorded(folder, backend, launcher, (journal, timeout), Room::ENDLESS)
+    }
+
+    fn recorded(
+        folder: &Path,
+        backend: Arc<dyn Backend>,
+        launcher: Arc<ScriptedLauncher>,
+        (journal, timeout): (bool, Duration),
+        room: Room,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let collected = Arc::new(Collected::default());
         let backends = Arc::new(Replaceable(Mutex::new(backend)));
@@ -79,6 +92,7 @@ impl Life {
                 parts.journal = Some(parts.workspace.journal().await.unwrap());
             }
             parts.host.query_timeout = timeout;
+            parts.recorder = Recorder::new(folder.join("recordings"), room, Redactor::default());
             let (workspace, journal) = (parts.workspace.clone(), parts.journal.clone());
             let dispatcher = Dispatcher::new(parts);
             dispatcher.recover();
@@ -268,7 +282,7 @@ fn an_agent_whose_guest_failed_is_heard_to_its_end() {
 
 #[test]
 fn an_agent_whose_guest_failed_is_held_to_the_turns_clock_and_to_peoples_wish() {
-    for (timeout, kind) in [(Duration::from_millis(300), "(backend crashed, "), (Duration::from_secs(60), "(stopped, ")] {
+    for (timeout, kind) in [(Duration::from_millis(300), "(backend crashed, "), (Duration::from_secs(60), "Stopped.")] {
         let folder = tempfile::tempdir().unwrap();
         let (said, mut heard) = watch::channel(false);
         let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
@@ -355,8 +369,40 @@ fn a_reply_waits_for_the_turn_of_its_lane_and_no_stop_takes_it_away() {
     }
     gate.send_replace(true);
     let answers = life.answers(2);
-    assert!(answers[0].1.failure.as_ref().unwrap().contains("(stopped, "), "{answers:?}");
+    assert!(answers[0].1.failure.as_ref().unwrap().contains("Stopped."), "{answers:?}");
     assert_eq!(answers[1].1.text, "the answer");
+}
+
+#[test]
+fn of_a_recording_that_was_cut_at_its_budget_no_end_is_made_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+        agent.say(&["session s-1", "riddle the beginning"]).await;
+        for _ in 0..2_000 {
+            agent.say(&["riddle and so on, for more than there is room for"]).await;
+        }
+        agent.say(&["done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let room = Room { bytes: 80_000, ..Room::ENDLESS };
+    let backend = Arc::new(ScriptedBackend::new(trapping()));
+    let life = Life::recorded(folder.path(), backend, launcher, (true, Duration::from_secs(60)), room);
+    life.ask("one");
+    life.answers(1);
+    life.over(folder.path(), 1);
+    let lost = life.lost().remove(0);
+    let text = recording(folder.path(), &lost);
+    assert!(text.len() <= 20_000, "{}", text.len());
+    let tape = Tape::read(&text).unwrap();
+    assert!(tape.cut().unwrap().contains("RECORDINGS_MAX_MIB"), "{:?}", tape.cut());
+    // The newer parser reads every line that is left, and finds half an answer.
+    life.replace(solved());
+    let path = folder.path().join("recordings").join(&lost.recording);
+    let read = life.runtime.block_on(aetheel::turn::lost::reread(&*solved(), &path, &lost.turn));
+    assert!(read.as_ref().is_err_and(|why| why.starts_with("the recording was cut before the end of the turn")), "{read:?}");
+    life.reread();
+    assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::NotYet));
+    assert_eq!((life.lost()[0].state, life.answers(1).len()), (LostState::Lost, 1));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Dispatcher, Parts};
+use aetheel::dispatch::{Dispatcher, Parts, Setting};
 use aetheel::event::Lane;
 use aetheel::queue::Limits;
 use aetheel::workspace::Bindings;
@@ -33,8 +33,12 @@ async fn desk(folder: Arc<tempfile::TempDir>) -> Desk {
 }
 
 async fn with_launcher(folder: Arc<tempfile::TempDir>, launcher: Arc<ScriptedLauncher>, opened: Arc<Mutex<Vec<String>>>) -> Desk {
+    sharing("link", folder, launcher, opened).await
+}
+
+async fn sharing(sharing: &str, folder: Arc<tempfile::TempDir>, launcher: Arc<ScriptedLauncher>, opened: Arc<Mutex<Vec<String>>>) -> Desk {
     let collected = Arc::new(Collected::default());
-    let backends = Replaceable::new(LastingBackend::new("link", 1));
+    let backends = Replaceable::new(LastingBackend::new(sharing, 1));
     let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
     let parts: Parts = parts(folder.path(), "lasting", backends, launcher, &collected, limits).await;
     let bindings = parts.workspace.bindings().clone();
@@ -92,6 +96,37 @@ async fn a_conversation_that_was_put_away_is_taken_up_again_also_after_a_restart
 }
 
 #[tokio::test]
+async fn a_conversation_that_is_forgotten_lets_go_of_its_agent_at_once() {
+    let opened: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&opened);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| echoing(agent, Arc::clone(&told)));
+    let desk = sharing("session", Arc::new(tempfile::tempdir().unwrap()), launcher, opened).await;
+    desk.turn(7, "start a server").await;
+    assert!(desk.dispatcher.reset(&SEVEN).await.unwrap());
+    let left = async {
+        while desk.opened.lock().unwrap().last().is_none_or(|last| last != "left") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, left).await.expect("what still ran in it would go on until the next prompt");
+    desk.turn(7, "another").await;
+}
+
+#[tokio::test]
+async fn a_model_that_is_taken_back_is_said_to_stay_where_a_conversation_may_keep_it() {
+    let desk = fresh().await;
+    let choose = async |value| desk.dispatcher.choose(&SEVEN, Setting::Model, Some(value)).await.unwrap();
+    assert_eq!(choose("unset").await, "Model is the agent's default from now on.", "none was chosen, nothing has begun");
+    choose("m-1").await;
+    desk.turn(7, "hello").await;
+    assert_eq!(choose("m-2").await, "Model is m-2 from now on.");
+    let told = choose("unset").await;
+    assert!(told.starts_with("Model is the agent's default from now on. This conversation ") && told.contains("`/reset`"), "{told}");
+    desk.dispatcher.reset(&SEVEN).await.unwrap();
+    assert_eq!(choose("unset").await, "Model is the agent's default from now on.");
+}
+
+#[tokio::test]
 async fn nobody_sees_or_takes_the_conversation_of_another_channel() {
     let desk = fresh().await;
     desk.turn(7, "mine").await;
@@ -99,7 +134,7 @@ async fn nobody_sees_or_takes_the_conversation_of_another_channel() {
     let theirs = desk.session(&EIGHT).await.expect("a session");
     for owner in [false, true] {
         let refused = desk.dispatcher.resume(&SEVEN, &theirs, owner, LIMIT).await.unwrap_err();
-        assert!(refused.ends_with("(unknown session)"), "{refused}");
+        assert!(refused.contains("`/sessions` lists them"), "{refused}");
         assert!(!desk.titles(&SEVEN, owner).await.iter().any(|title| title.contains("theirs")));
     }
     assert!(desk.dispatcher.reset(&EIGHT).await.unwrap());
@@ -126,7 +161,7 @@ async fn what_was_begun_at_the_agents_own_terminal_in_this_directory_is_for_owne
 async fn an_open_conversation_is_shortened_and_goes_on_under_its_new_id() {
     let desk = fresh().await;
     let why = desk.dispatcher.compact(&SEVEN).await.unwrap_err();
-    assert!(why.ends_with("(nothing to shorten)"), "{why}");
+    assert!(why.contains("no conversation here yet"), "{why}");
     desk.turn(7, "a long story").await;
     assert_eq!(desk.dispatcher.compact(&SEVEN).await.as_deref(), Ok("The conversation is shortened"));
     assert_eq!(desk.session(&SEVEN).await.as_deref(), Some("short-1"));
@@ -137,7 +172,7 @@ async fn an_open_conversation_is_shortened_and_goes_on_under_its_new_id() {
 
     let restarted = self::desk(Arc::clone(&desk.folder)).await;
     let why = restarted.dispatcher.compact(&SEVEN).await.unwrap_err();
-    assert!(why.ends_with("(not open)"), "{why}");
+    assert!(why.contains("is not open now"), "{why}");
 }
 
 #[tokio::test]
@@ -158,7 +193,7 @@ async fn nothing_is_shortened_while_the_agent_works() {
     desk.turn(7, "first").await;
     desk.dispatcher.submit(message(7, "for ever")).unwrap();
     let why = desk.dispatcher.compact(&SEVEN).await.unwrap_err();
-    assert!(why.ends_with("(busy)"), "{why}");
+    assert!(why.contains("is at work here"), "{why}");
     desk.dispatcher.shutdown(Duration::ZERO).await;
 }
 

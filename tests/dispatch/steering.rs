@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aetheel::agent::{Action, Chunk, Command, DeliveryWish, Exit, Input, Part, SteerOutcome, Steered as Report, Write};
-use aetheel::dispatch::Steered;
+use aetheel::dispatch::{Refusal, Steered};
 use aetheel::event::NewEvent;
 use aetheel::turn::ProcessCommand;
 
@@ -56,13 +56,17 @@ fn note(text: &str) -> NewEvent {
     NewEvent { author: Some("ann".to_owned()), ..message(7, text) }
 }
 
+async fn steer(desk: &Desk, text: &str) -> Result<Steered, Refusal> {
+    Ok(desk.dispatcher.steer(note(text)).await?.outcome().await)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_reaches_the_running_turn_inert_and_with_its_author() {
     for (outcome, told) in
         [(SteerOutcome::Injected, Steered::Injected), (SteerOutcome::Queued, Steered::Queued), (SteerOutcome::Dropped, Steered::Dropped)]
     {
         let desk = working(steerable(Some(outcome)), Some("steer")).await;
-        assert_eq!(desk.dispatcher.steer(note("/not that way")).await, Ok(told));
+        assert_eq!(steer(&desk, "/not that way").await, Ok(told));
         assert!(told.told().is_some() && !told.is_prompt());
         let answer = desk.collected.answers(1).await.remove(0).1;
         assert_eq!(answer.text, "working, heard [ann]: /not that way");
@@ -80,7 +84,7 @@ async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
         (None, None, Steered::Unsupported),
     ] {
         let desk = working(steerable(outcome), feature).await;
-        assert_eq!(desk.dispatcher.steer(note("and then")).await, Ok(told), "{outcome:?}");
+        assert_eq!(steer(&desk, "and then").await, Ok(told), "{outcome:?}");
         assert!(told.told().is_some() && told.is_prompt());
         if feature.is_none() {
             assert!(desk.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
@@ -94,9 +98,27 @@ async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nothing_runs_a_message_is_a_prompt() {
     let desk = Desk::new(listening(), Wishes { feature: Some("steer"), ..Wishes::default() }).await;
-    assert_eq!(desk.dispatcher.steer(note("hello")).await, Ok(Steered::Prompt));
+    assert_eq!(steer(&desk, "hello").await, Ok(Steered::Prompt));
     assert_eq!(Steered::Prompt.told(), None);
     assert_eq!(desk.collected.answers(1).await[0].1.text, "next");
-    let long = desk.dispatcher.steer(note(&"x".repeat(300 << 10))).await.unwrap_err().to_string();
+    let long = steer(&desk, &"x".repeat(300 << 10)).await.unwrap_err().to_string();
     assert!(long.contains("too long"), "{long}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_stopped_with_its_turn_is_refused_and_becomes_no_prompt() {
+    // Its backend says nothing of it while the turn runs.
+    let deaf: Understanding = {
+        let usual = plain();
+        Arc::new(move |state, input| if matches!(input, Input::Command(Command::Steer(_))) { Ok(Vec::new()) } else { usual(state, input) })
+    };
+    let desk = working(deaf, Some("steer")).await;
+    let underway = desk.dispatcher.steer(note("and then")).await.unwrap();
+    assert!(desk.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
+    assert_eq!(underway.outcome().await, Steered::Stopped);
+    let answers = desk.collected.answers(2).await;
+    let refused = answers.iter().find(|(event, _)| event.prompt == "and then").expect("it is refused");
+    assert!(refused.1.failure.as_ref().unwrap().starts_with("Stopped"), "{:?}", refused.1);
+    desk.dispatcher.idle().await;
+    assert_eq!(desk.launcher.prompts().len(), 1);
 }

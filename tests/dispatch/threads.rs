@@ -57,7 +57,7 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
     desk.dispatcher.choose(&lane, Setting::Model, Some("own")).await.unwrap();
     assert_eq!(ask(in_thread("four")).await.0.as_deref(), Some("own"));
     assert_eq!(ask(message(CHANNEL, "five")).await, (Some("chosen".to_owned()), Safety::Default, Some("s-one".to_owned())));
-    assert!(desk.dispatcher.choose(&lane, Setting::Model, Some("default")).await.unwrap().contains("chosen"), "the channel's again");
+    assert!(desk.dispatcher.choose(&lane, Setting::Model, Some("unset")).await.unwrap().contains("chosen"), "the channel's again");
     assert_eq!(ask(message(8, "six")).await.0, None, "of other channels nothing");
 }
 
@@ -85,7 +85,7 @@ async fn a_command_in_a_thread_sees_its_channels_settings_once_the_thread_is_kno
     let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
     std::fs::write(desk.folder.path().join("config/channels.md"), format!("## channel {CHANNEL}\n- model: `big`\n")).unwrap();
     let shown = async || desk.dispatcher.choose(&Lane::Channel(THREAD), Setting::Model, None).await.unwrap();
-    assert!(shown().await.starts_with("model is the agent's default;"));
+    assert!(shown().await.starts_with("Model is the agent's default;"));
     desk.dispatcher.learn(THREAD, CHANNEL);
-    assert!(shown().await.starts_with("model is big;"));
+    assert!(shown().await.starts_with("Model is big;"));
 }

@@ -130,7 +130,7 @@ async fn forged_flags_values_programs_and_variables_start_nothing() {
         let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, ..Wishes::default() }).await;
         desk.ask(7, "abc");
         let answer = desk.collected.answers(1).await.remove(0).1;
-        assert!(answer.failure.as_deref().unwrap().contains("refused"), "{name}: {answer:?}");
+        assert!(answer.failure.as_deref().unwrap().contains("(agent failure, "), "{name}: {answer:?}");
         assert!(answer.detail.unwrap().contains("plan was refused"), "{name}");
         assert!(desk.launcher.launches.lock().unwrap().is_empty(), "{name} was launched");
     }
@@ -192,7 +192,7 @@ async fn stop_interrupts_the_turn_and_refuses_what_waits_behind_it() {
     let answers = desk.collected.answers(2).await;
     for (event, answer) in &answers {
         let failure = answer.failure.as_deref().unwrap();
-        assert!(failure.contains("stopped"), "event {}: {failure}", event.sequence);
+        assert!(failure.starts_with("Stopped"), "event {}: {failure}", event.sequence);
     }
     assert_eq!(desk.launcher.prompts().len(), 1, "the waiting prompt never ran");
 }
@@ -214,7 +214,7 @@ async fn an_unknown_session_is_forgotten_and_said() {
     }
     let answers = desk.collected.answers(3).await;
     let failure = answers[1].1.failure.as_deref().unwrap();
-    assert!(failure.contains("session lost") && failure.contains("ask again"), "{failure}");
+    assert!(failure.contains("no longer knows") && failure.contains("ask again"), "{failure}");
     assert!(answers[2].1.failure.is_none(), "the third prompt starts afresh");
 }
 
@@ -329,7 +329,17 @@ async fn what_cannot_be_done_is_answered_so_that_no_guest_waits_for_ever() {
         Input::Command(Command::StartTurn(_)) => Some(Ok(vec![
             Action::Http(HttpRequest { request: 5, proc: 1, method: "GET".into(), path: "/".into(), body: None, timeout_ms: 10 }),
             Action::OpenStream(OpenStream { stream: 6, proc: 1, path: "/".into() }),
-            Action::Ask(Ask { ask: 7, session: 1, turn: 1, title: "?".into(), kind: AskKind::SignIn("x".into()), always_label: None }),
+            Action::Ask(Ask {
+                ask: 7,
+                session: 1,
+                turn: 1,
+                title: "?".into(),
+                kind: AskKind::SignIn("x".into()),
+                always_label: None,
+                options: vec![],
+                diffs: vec![],
+                changeable: false,
+            }),
         ])),
         Input::HttpFailed(failed) => Some(Ok({
             notes.lock().unwrap().push(failed.request);
@@ -380,7 +390,7 @@ async fn a_guest_that_keeps_the_host_busy_or_talks_without_end_is_cut_off() {
     }
 }
 
-fn only_recording(desk: &Desk) -> String {
+pub(super) fn only_recording(desk: &Desk) -> String {
     desk.recorder.flush();
     let mut found = Vec::new();
     for day in std::fs::read_dir(desk.folder.path().join("recordings")).unwrap() {

@@ -59,7 +59,7 @@ async fn only_what_the_backend_supports_is_on_the_panel_and_the_directory_is_for
     assert_eq!(settings, [Setting::Backend, Setting::Model, Setting::Safety], "neither thinking nor modes");
     let safety = knobs().await.remove(2);
     let levels: Vec<&str> = safety.choices.iter().map(|choice| choice.id.as_str()).collect();
-    assert_eq!((levels, safety.chosen, safety.shown()), (vec!["default", "edit"], false, "Edit files"));
+    assert_eq!((levels, safety.chosen, safety.shown()), (vec!["ask", "edit"], false, "Edit files"));
     desk.dispatcher.choose(&SEVEN, Setting::Model, Some("m-9")).await.unwrap();
     let model = knobs().await.remove(1);
     assert_eq!((model.current.as_deref(), model.chosen, model.shown()), (Some("m-9"), true, "m-9"));
@@ -100,9 +100,9 @@ async fn a_backend_is_chosen_and_the_choice_is_taken_back() {
     let (launcher, _release) = held();
     let desk = Desk::new(launcher, Wishes::default()).await;
     let choose = async |value| desk.dispatcher.choose(&SEVEN, Setting::Backend, value).await;
-    assert_eq!(choose(None).await.as_deref(), Ok("backend is scripted; there are: `scripted`"));
+    assert_eq!(choose(None).await.as_deref(), Ok("Backend is scripted; there are: `scripted`"));
     assert!(choose(Some("other")).await.unwrap_err().starts_with("There is no backend \"other\""));
-    assert_eq!(choose(Some("scripted")).await.as_deref(), Ok("backend is scripted from now on"));
+    assert_eq!(choose(Some("scripted")).await.as_deref(), Ok("Backend is scripted from now on."));
     assert!(desk.dispatcher.view(&SEVEN).await.knobs[0].chosen);
     choose(Some("unset")).await.unwrap();
     assert!(!desk.dispatcher.view(&SEVEN).await.knobs[0].chosen);

@@ -13,7 +13,7 @@ async fn who_asks_too_fast_is_told_when_to_try_again() {
         local.wait_for_message(CHANNEL, |text| text.starts_with(&format!("You said: {said}"))).await;
     }
     let hasty = local.mention(CHANNEL, ANN, "three");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("(rate limit)")).await;
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
     assert_eq!(told.reply_to, Some(hasty));
     assert!(told.content.contains(" s."), "{}", told.content);
     let line = bot.logs("event refused: You are asking faster").await;

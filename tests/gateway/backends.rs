@@ -148,11 +148,149 @@ async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
     assert!(listing["refused"][0].as_str().unwrap().contains("broken.wasm"), "{listing}");
 
     let ended = installation.run(&["backend", "list"], "").await;
+    assert!(ended.stdout.contains("\nnot installed: locked (`aetheel backend list --all` says more)\n"), "{}", ended.stdout);
+    let ended = installation.run(&["backend", "list", "--all"], "").await;
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert!(lines[0].starts_with("BACKEND") && lines[1].starts_with("able *   ready"), "{}", ended.stdout);
     assert!(ended.stdout.contains("  why not: no credentials found; set LOCKED_KEY"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\n  efforts: high\n  models: m-1\n"), "{}", ended.stdout);
     assert!(!ended.stdout.contains('\x1b'), "no colours where there is no terminal");
+}
+
+/// Programs that are there and do not say their version, each with what is told of it.
+const SILENT: [(&str, &str, &str); 4] = [
+    ("crashes", "echo oops >&2; exit 139", "crashes --version` ended with code 139: oops; run it by hand"),
+    ("killed", "kill -SEGV $$", "killed --version` was ended by a signal; run it by hand"),
+    ("hangs", "exec sleep 600", "hangs --version` did not answer within 1 s; run it by hand"),
+    ("nothing", "exec /no/such/interpreter", "nothing --version` ended with code 127"),
+];
+
+#[tokio::test]
+async fn a_program_that_does_not_answer_is_not_ready_and_everybody_says_why() {
+    let mut programs: Vec<(&str, &str)> = SILENT.iter().map(|(name, script, _)| (*name, *script)).collect();
+    programs.extend([("well", "echo well 1.0.0")]);
+    let installation = with_programs(&programs).with("AGENT_BACKEND", "auto").with("QUERY_TIMEOUT_MS", "1000");
+    for (name, _) in &programs {
+        put(&installation, name, json!({ "programs": [{ "name": name, "version-arguments": versions() }] }));
+    }
+    // It is there, and may be run, and cannot be.
+    fs::write(installation.path("bin").join("alien"), "\x7fELF no program at all").unwrap();
+    fs::set_permissions(installation.path("bin").join("alien"), fs::Permissions::from_mode(0o755)).unwrap();
+    put(&installation, "alien", json!({ "programs": [{ "name": "alien", "version-arguments": versions() }] }));
+    let alien = ("alien", "", "alien --version` cannot be started: ");
+
+    let ended = installation.run(&["backend", "list", "--json"], "").await;
+    let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(listing["default"], "well", "{listing}");
+    let check = installation.run(&["check"], "").await;
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    let doctor = installation.run(&["doctor", "--offline"], "").await;
+    for (name, _, why) in SILENT.iter().chain([&alien]) {
+        let row = listing["backends"].as_array().unwrap().iter().find(|row| row["name"] == **name).unwrap();
+        assert_eq!(row["available"], false, "{row}");
+        assert!(row["reasons"][0].as_str().unwrap().contains(why), "{row}");
+        assert!(row["reasons"][0].as_str().unwrap().contains("install the agent anew"), "{row}");
+        let told = |line: &str| line.starts_with(&format!("backend {name}: not available: ")) && line.contains(why);
+        assert!(check.stdout.lines().any(told), "{name}: {}", check.stdout);
+        assert!(doctor.stdout.contains(why), "{name}: {}", doctor.stdout);
+    }
+    assert!(
+        check.stdout.contains("answers: well (auto: the first that can work here; ") && check.stdout.contains("; not alien: "),
+        "{}",
+        check.stdout
+    );
+    let named = installation.with("AGENT_BACKEND", "crashes");
+    for command in ["check", "run", "console"] {
+        let ended = named.run(&[command], "").await;
+        assert!(ended.code != 0 && ended.stderr.contains("crashes --version` ended with code 139"), "{command}: {}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_default_backend_whose_program_takes_too_long_to_answer_is_told_of_and_the_start_goes_on() {
+    let installation = with_programs(&[("hangs", "exec sleep 600")]).with("AGENT_BACKEND", "hangs").with("QUERY_TIMEOUT_MS", "1000");
+    put(&installation, "hangs", json!({ "programs": [{ "name": "hangs", "version-arguments": versions() }] }));
+    let check = installation.run(&["check"], "").await;
+    let warning = |line: &str| line.starts_with("warning: backend `hangs`: `") && line.ends_with("; prompts go to it all the same");
+    assert!(check.stdout.lines().any(warning), "{}\n{}", check.stdout, check.stderr);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    let console = installation.run(&["console"], "hello\n").await;
+    assert_eq!((console.stdout.as_str(), console.code), ("hangs-1\n", 0), "{}", console.stderr);
+}
+
+#[tokio::test]
+async fn auto_asks_the_program_that_it_takes_for_its_version_once() {
+    let installation = with_programs(&[]).with("AGENT_BACKEND", "auto").with("AGENT_SANDBOX", "off").with("BACKEND_MODEL", "m-1");
+    let (program, asked) = (installation.path("bin").join("counts"), installation.path("asked"));
+    fs::write(&program, format!("#!/bin/sh\necho once >> '{}'\necho counts 1.0.0\n", asked.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    put(&installation, "counts", json!({ "programs": [{ "name": "counts", "version-arguments": versions() }] }));
+    let check = installation.run(&["check"], "").await;
+    assert!(check.stdout.contains("\nagent version: 1.0.0\n"), "{}\n{}", check.stdout, check.stderr);
+    // What is set for the backend that answers is meant for it.
+    assert!(check.stdout.contains("backend `counts` does not support BACKEND_MODEL"), "{}", check.stdout);
+    assert_eq!(fs::read_to_string(&asked).unwrap(), "once\n");
+}
+
+#[tokio::test]
+async fn an_agent_that_a_key_signs_in_for_one_shot_runs_alone_runs_so_and_that_is_said() {
+    let both = json!({
+        "sharing": "session", "one-shot": "offered", "features": ["resume", "own-sign-in"], "live-only": ["own-sign-in"],
+        "credentials": [{ "variable": "BOTH_API_KEY" }, { "file": "~/.both/auth.json" }]
+    });
+    let listed = async |installation: &Installation| {
+        let ended = installation.run(&["backend", "list", "--json"], "").await;
+        let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let row = listing["backends"].as_array().unwrap().iter().find(|row| row["name"] == "both").unwrap().clone();
+        (row["run"].as_str().unwrap().to_owned(), row["available"] == true, row["warnings"].to_string())
+    };
+    let installation = with_programs(&[("both", "echo 1.0.0")]).with("AGENT_BACKEND", "both");
+    put(&installation, "both", both);
+    let (run, available, _) = listed(&installation).await;
+    assert_eq!((run.as_str(), available), ("live", false), "neither key nor sign-in");
+
+    let installation = installation.with("BOTH_API_KEY", "k-1");
+    let (run, available, warnings) = listed(&installation).await;
+    assert_eq!((run.as_str(), available), ("one-shot", true));
+    assert!(warnings.contains("runs once a turn, because BOTH_API_KEY") && warnings.contains("~/.both/auth.json"), "{warnings}");
+    assert!(installation.run(&["check"], "").await.stdout.contains("warning: backend `both` runs once a turn"));
+    assert_eq!(installation.run(&["console"], "hello\n").await.stdout, "both-1\n");
+    assert_eq!(told(&installation)["one-shot"], true);
+
+    let installation = installation.with("BACKEND_RUN", "both=live");
+    let (run, _, warnings) = listed(&installation).await;
+    assert!(run == "live" && warnings.contains("runs live, where BOTH_API_KEY does not sign it in"), "{warnings}");
+
+    let installation = installation.with("BACKEND_RUN", "");
+    fs::create_dir_all(installation.path("home/.both")).unwrap();
+    fs::write(installation.path("home/.both/auth.json"), "{}").unwrap();
+    assert_eq!(listed(&installation).await, ("live".to_owned(), true, "[]".to_owned()), "it is signed in");
+}
+
+#[tokio::test]
+async fn codex_with_a_key_alone_runs_once_a_turn() {
+    let installation = with_programs(&[("codex", "echo codex-cli 0.169.0")]).with("CODEX_API_KEY", "sk-1");
+    fs::write(installation.backend("codex"), crate::support::built("codex.wasm")).unwrap();
+    let ended = installation.run(&["backend", "list", "--json"], "").await;
+    let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let row = listing["backends"].as_array().unwrap().iter().find(|row| row["name"] == "codex").unwrap();
+    assert_eq!((row["run"].as_str(), row["available"].as_bool()), (Some("one-shot"), Some(true)), "{row}");
+    assert!(row["warnings"].to_string().contains("runs once a turn, because CODEX_API_KEY"), "{row}");
+}
+
+#[tokio::test]
+async fn what_was_meant_for_another_backend_is_said_to_be_left_out() {
+    let installation = with_programs(&[("other", "echo 1.0.0")]).with("AGENT_BACKEND", "other").with("BACKEND_MODEL", "m-1");
+    put(&installation, "other", json!({}));
+    let program = installation.path("bin").join("other").display().to_string();
+    let installation = installation.with("BACKEND_CLI_PATH", &program);
+    let ended = installation.run(&["console", "--backend", "demo"], "hello\n").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    for name in ["BACKEND_MODEL", "BACKEND_CLI_PATH"] {
+        assert!(ended.stderr.contains(&format!("{name} is left out: it is meant for `other`, not for `demo`")), "{}", ended.stderr);
+    }
+    let same = installation.run(&["console", "--backend", "other"], "hello\n").await;
+    assert!(!same.stderr.contains("left out"), "{}", same.stderr);
 }
 
 #[tokio::test]
@@ -218,7 +356,7 @@ fn acp(installation: &Installation) -> Vec<u8> {
         turn: None,
     };
     wat.on_start = Some(vec![Action::Spawn(spawn)]);
-    let text = EventKind::Text(Text { part: 0, text: "honk".to_owned(), replace: false });
+    let text = EventKind::Text(Text { part: 0, text: "honk".to_owned(), replace: false, parent: None });
     let event = Action::Event(AgentEvent { session: 1, turn: 1, kind: text });
     let done = Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
     wat.later = Some((EXITED, vec![event, done]));
@@ -300,11 +438,7 @@ async fn a_backend_that_is_loaded_later_is_looked_at_then() {
     assert!(line["reason"].as_str().unwrap().contains("program not found: missing"), "{line}");
     console.type_in("/backend missing\n/backend late\nhello\n").await;
     console.prints("the answer", |text| text.ends_with("late answers from now on\nlate-1\n").then_some(())).await;
-    assert!(
-        console.stdout().contains("✗ missing cannot be used here: its program is not installed. (unavailable)"),
-        "{}",
-        console.stdout()
-    );
+    assert!(console.stdout().contains("✗ missing cannot be used here: its program is not installed."), "{}", console.stdout());
     console.end_input();
     assert_eq!(console.ended().await.code, 1, "one command was refused");
     let recording = installation.recordings().into_values().next().unwrap();
@@ -337,8 +471,7 @@ async fn a_backend_tells_whether_it_can_work_at_any_time() {
     assert_eq!((ended.stdout.as_str(), ended.code), ("", 69), "{}", ended.stderr);
     assert!(ended.stderr.contains("backend `missing`: program not found: missing"), "{}", ended.stderr);
     let ended = installation.run(&["console"], "/ping\n/ping missing\n").await;
-    let wanted =
-        "demo is ready; it runs its agent once a turn\n✗ missing cannot be used here: its program is not installed. (unavailable)\n";
+    let wanted = "demo is ready; it runs its agent once a turn\n✗ missing cannot be used here: its program is not installed.\n";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
 }
 

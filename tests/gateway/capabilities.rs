@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{installed, serving};
-use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER};
 use crate::support::guests::Wat;
 use crate::support::program::{Installation, Program};
 
@@ -104,6 +105,73 @@ async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is
     local.wait_for("the version to be asked for, now that it may be", asked).await;
     let again = installation.run(&["backend", "approve", "demo"], "").await;
     assert_eq!((again.code, again.stderr.contains("nothing was changed")), (0, true), "{}", again.stderr);
+}
+
+#[tokio::test]
+async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_before_serves_until_then() {
+    let local = LocalDiscord::start().await;
+    let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    let (evil, mark) = attacker(&installation);
+    let mut bot = serving(&installation).await;
+    answers(&local, "hello").await;
+    let kept = || fs::read_dir(installation.path("config/state/components/demo")).is_ok_and(|mut found| found.next().is_some());
+    local.wait_for("the kept component", |_| kept().then_some(())).await;
+    put(&installation, "demo", &evil.build());
+    let notice = local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
+    assert!(notice.content.contains("the button of my owner's"), "{}", notice.content);
+    bot.signal(Signal::KILL);
+    bot.ended().await;
+
+    // Its only file may not serve: what was accepted does, and everybody who looks is told.
+    for (command, said) in [
+        (&["check"][..], "serves meanwhile; `aetheel backend approve demo` shows all of it"),
+        (&["doctor", "--offline"], "hint: `aetheel backend approve demo` shows all of it"),
+        (&["backend", "list"], "serves meanwhile; `aetheel backend approve demo`"),
+    ] {
+        let ended = installation.run(command, "").await;
+        assert!(ended.stdout.contains(said), "{command:?}: {}", ended.stdout);
+    }
+    let bot = serving(&installation).await;
+    refused(&bot, "its file waits to be accepted; what served before serves meanwhile").await;
+    answers(&local, "hello").await;
+    let status = local.answer_to(local.slash(CHANNEL, OWNER, "status", None)).await.content;
+    assert!(status.contains("aetheel backend approve demo"), "{status}");
+    let status = local.answer_to(local.slash(CHANNEL, ANN, "status", None)).await.content;
+    assert!(!status.contains("approve"), "it is for owners: {status}");
+
+    local.press(notice.id, ANN, "Accept");
+    let word = local.wait_for_message(OTHER, |text| text == "Only my owner may accept this.").await;
+    assert!(word.ephemeral && !installation.path("config/backends.md").exists() && !mark.exists());
+    local.press(notice.id, OWNER, "Accept");
+    local.wait_for_message(OTHER, |text| text.contains("✅ Accepted by")).await;
+    assert!(local.buttons(notice.id).is_empty());
+    let notes = installation.read("backends.md");
+    assert!(notes.contains("\n## demo\n\n- program: mini\n- version: mini --version\n"), "{notes}");
+    answers_in_time(&local, &bot, "9.9.9").await;
+}
+
+#[tokio::test]
+async fn a_button_accepts_what_its_message_says_and_never_what_came_later() {
+    let local = LocalDiscord::start().await;
+    let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    let (evil, mark) = attacker(&installation);
+    let _bot = serving(&installation).await;
+    put(&installation, "demo", &evil.build());
+    let first = local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
+    let mut worse = evil.clone();
+    worse.descriptor["environment"] = json!({ "pass": ["OTHER_TOKEN"] });
+    put(&installation, "demo", &worse.build());
+    local.wait_for_message(OTHER, |text| text.contains("pass the gateway's variable `OTHER_TOKEN`")).await;
+    local.press(first.id, OWNER, "Accept");
+    local.wait_for_message(OTHER, |text| text == "This is no longer on offer.").await;
+    assert!(local.buttons(first.id).is_empty() && !installation.path("config/backends.md").exists());
+    // More than a message can say is accepted at the terminal alone.
+    let flags: Vec<Value> = (0..40).map(|number| json!({ "name": format!("--flag-{number}") })).collect();
+    let many = json!({ "programs": [{ "name": "mini", "flags": flags }, { "name": "sh" }, { "name": "bash" }] , "environment": { "pass": (0..12).map(|n| format!("V{n}")).collect::<Vec<_>>() } });
+    put(&installation, "demo", &Wat { descriptor: many, ..Wat::new("demo", "10.0.0") }.build());
+    let long = local.wait_for_message(OTHER, |text| text.contains("more.\nUntil `aetheel backend approve demo` nothing")).await;
+    assert!(local.buttons(long.id).is_empty(), "{}", long.content);
+    assert!(!mark.exists());
 }
 
 #[tokio::test]

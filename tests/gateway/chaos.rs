@@ -1,6 +1,6 @@
 //! The program killed at random points under load: every message is answered, none twice, each channel in its order.
 //!
-//! `KILLS`, `EVENTS` and `CHANNELS` say how much, `SEED` repeats a run's choices (when the machine is killed in the middle of what
+//! `KILLS`, `EVENTS` and `CHANNELS` say how much, `LATENCY` how many milliseconds Discord takes for a request, `SEED` repeats a run's choices (when the machine is killed in the middle of what
 //! is not repeatable). `make chaos` is the large one.
 
 use std::collections::{BTreeMap, HashSet};
@@ -20,24 +20,37 @@ const PROGRESS: Duration = Duration::from_secs(60);
 /// What the demo agent's answers end with.
 const ENDS: [&str; 2] = ["of our conversation.", "One tool worked, one did not."];
 
-#[tokio::test]
-async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
-    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().expect(name));
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect(name))
+}
+
+async fn killed_again_and_again(kills: u64, events: u64, channels: u64, latency: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
     let seed = number("SEED", now);
     let run = Run {
         local: LocalDiscord::start().await,
-        kills: number("KILLS", 15) as usize,
-        events: number("EVENTS", 300) as usize,
-        channels: number("CHANNELS", 30),
+        kills: kills as usize,
+        events: events as usize,
+        channels,
+        latency: Duration::from_millis(latency),
         random: Random(seed),
         sent: Vec::new(),
         allowed: 0,
         offered: HashSet::new(),
     };
-    println!("SEED={seed} KILLS={} EVENTS={} CHANNELS={}", run.kills, run.events, run.channels);
+    println!("SEED={seed} KILLS={kills} EVENTS={events} CHANNELS={channels} LATENCY={latency}");
     let report = run.through().await.unwrap_or_else(|fault| panic!("SEED={seed}: {fault}"));
     println!("{report}");
+}
+
+#[tokio::test]
+async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
+    killed_again_and_again(number("KILLS", 15), number("EVENTS", 300), number("CHANNELS", 30), number("LATENCY", 0)).await;
+}
+
+#[tokio::test]
+async fn killed_while_discord_takes_its_time_it_answers_every_message_once_and_in_order() {
+    killed_again_and_again(5, 60, 15, 200).await;
 }
 
 /// Repeatable choices (SplitMix64).
@@ -58,6 +71,8 @@ struct Run {
     kills: usize,
     events: usize,
     channels: u64,
+    /// What Discord takes for every request.
+    latency: Duration,
     random: Random,
     /// Channel and id of every prompt.
     sent: Vec<(u64, u64)>,
@@ -85,6 +100,7 @@ impl Run {
             self.send(CROWD + channel);
         }
         self.settle(&mut 0).await?;
+        self.local.faults().latency(self.latency);
         let (mut unready, mut down, mut restored, mut answered) = (0, 0, 0, 0);
         for kill in 1..=self.kills {
             self.allowed = self.events * kill / self.kills;

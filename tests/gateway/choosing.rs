@@ -89,22 +89,22 @@ async fn a_discord_channel_is_answered_by_the_backend_written_for_it() {
 #[tokio::test]
 async fn people_choose_below_what_the_operator_allows_and_it_is_kept() {
     let installation = Installation::new().with("PERMISSION_MODE", "acceptEdits");
-    let script = "/model\n/model echo\n/safety\n/safety danger\n/safety default\n/thinking high\n/mode plan\n/model --evil\nhello 1\n";
+    let script = "/model\n/model echo\n/safety\n/safety danger\n/safety ask\n/thinking high\n/mode plan\n/model --evil\nhello 1\n";
     let ended = installation.run(&["console"], script).await;
     let wanted = "\
-model is the agent's default; there are: `parrot`, `echo` and others the agent knows
-model is echo from now on
-safety is edit; there are: `default`, `edit`
-✗ The operator does not allow danger here; there are: `default`, `edit`.
-safety is default from now on
+Model is the agent's default; there are: `parrot`, `echo` and others the agent knows
+Model is Echo from now on.
+Safety is Edit files; there are: `ask`, `edit`
+✗ The operator does not allow danger here; there are: `ask`, `edit`.
+Safety is Ask before changes from now on.
 ✗ Demo agent has no levels of thinking.
 ✗ Demo agent has no mode for planning.
 ✗ \"--evil\" is not the name of a model; there are: `parrot`, `echo` and others the agent knows.
 ";
     assert!(ended.stdout.starts_with(wanted), "{}", ended.stdout);
     assert_eq!(ended.code, 1);
-    let ended = installation.run(&["console"], "/model\nhello 2\n/model default\n/safety unset\nhello 3\n").await;
-    assert!(ended.stdout.starts_with("model is echo; "), "{}", ended.stdout);
+    let ended = installation.run(&["console"], "/model\nhello 2\n/model unset\n/safety unset\nhello 3\n").await;
+    assert!(ended.stdout.starts_with("Model is Echo; "), "{}", ended.stdout);
     let settings: Vec<_> = told(&installation).iter().map(|start| start["settings"].clone()).collect();
     let chosen: Vec<_> = settings.iter().map(|set| (set["model"].as_str(), set["safety"].as_str().unwrap())).collect();
     assert_eq!(chosen, [(Some("echo"), "default"), (Some("echo"), "default"), (None, "edit")]);
@@ -118,17 +118,17 @@ async fn levels_of_thinking_and_modes_are_those_of_the_backend() {
     thinker.descriptor = json!({ "programs": [{ "name": "aetheel" }], "features": ["effort", "plan"], "efforts": efforts });
     thinker.accepted_in(&installation.path("config"));
     fs::write(installation.backend("thinker"), thinker.build()).unwrap();
-    let script = "hello 1\n/thinking LOW\n/thinking extreme\n/mode plan\nhello 2\n/mode build\n/mode fast\n/thinking default\nhello 3\n";
+    let script = "hello 1\n/thinking LOW\n/thinking extreme\n/mode plan\nhello 2\n/mode build\n/mode fast\n/thinking unset\nhello 3\n";
     let ended = installation.run(&["console"], script).await;
     let wanted = "\
 thinker-1
-effort is low from now on
+Thinking is Low from now on.
 ✗ There is no level of thinking \"extreme\"; there are: `low`, `max`.
-mode is plan from now on
+Mode is Plan only from now on.
 thinker-1
-mode is build from now on
+Mode is Build from now on.
 ✗ There is no mode \"fast\"; there are: `build`, `plan`.
-effort is max from now on
+Thinking is Very high from now on.
 thinker-1
 ";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);

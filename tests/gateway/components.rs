@@ -101,7 +101,7 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
     assert!(ended.stderr.contains("backend mini wants to\n  pass the gateway's variable `MINI_KEY` to its agent\n"), "{}", ended.stderr);
     for part in [
         &format!("backend mini: version 2.0.0 ({}), in place of 1.0.0 (", &digest(&second)[..12]),
-        "contract: aetheel:backend@0.1.1\n",
+        "contract: aetheel:backend@0.2.0\n",
         "new features: resume\n",
         "new variables: MINI_KEY (passed on)\n",
         &format!("installed as {}\n", installation.backend("mini").display()),
@@ -151,7 +151,7 @@ async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart
         descriptor: json!({ "programs": [{ "name": "mini", "version-arguments": ["--version"] }] }),
         on_start: Some(vec![
             event(EventKind::Unrecognised(unknown)),
-            event(EventKind::Text(Text { part: 0, text: "2.0.0".to_owned(), replace: false })),
+            event(EventKind::Text(Text { part: 0, text: "2.0.0".to_owned(), replace: false, parent: None })),
             Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None }),
         ]),
         ..Wat::new("mini", "2.0.0")

@@ -146,3 +146,15 @@ async fn an_answer_in_an_unknown_form_is_a_failure_of_its_own() {
     let ending = |installation: &Installation| installation.recordings()[id].contains(r#""how":"unread: "#).then_some(());
     local.wait_for("the recording's end", |_| ending(&installation)).await;
 }
+
+#[tokio::test]
+async fn the_console_tells_of_drift_when_it_happens_and_answers_stay_alone() {
+    let local = LocalDiscord::start().await;
+    let installation = with_claude(&local);
+    fs::write(installation.path("home/more"), "{\"type\":\"hologram\",\"depth\":3}\n").unwrap();
+    let ended = installation.run(&["console"], "hello\nagain\n").await;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("Claude was here.\nClaude was here.\n", 0), "{}", ended.stderr);
+    let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("(drift)")).collect();
+    assert_eq!(told.len(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("hologram") && ended.stderr.contains("docs/drift.md"), "{}", ended.stderr);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
 use super::{installed, serving};
-use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER};
+use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, Request};
 use crate::support::program::{Installation, Program};
 
 async fn killed(mut program: Program) {
@@ -28,8 +28,107 @@ async fn a_command_killed_once_it_is_acknowledged_is_answered_in_its_own_message
     let whole = local.wait_for("the whole answer", |local| {
         local.messages(CHANNEL).into_iter().find(|message| message.id == answer.id && message.content.contains("of our conversation."))
     });
-    assert!(whole.await.content.starts_with("You said: are you there?"));
+    assert!(whole.await.content.starts_with("> 💬 are you there?\nYou said: are you there?"));
     assert_eq!(local.texts(CHANNEL).len(), 1, "nothing waits any more, and nothing stands twice: {:?}", local.texts(CHANNEL));
+}
+
+#[tokio::test]
+async fn a_reset_is_done_before_it_is_told_and_a_message_for_a_turn_is_kept_before_it_is_acknowledged() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let program = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    local.faults().latency(Duration::from_millis(300));
+    let id = local.slash(CHANNEL, ANN, "reset", None);
+    let (_, kind) = local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+    killed(program).await;
+    assert_eq!(kind, 4, "it is answered at once");
+    assert!(!installation.read("state/sessions.md").contains("demo-"), "{}", installation.read("state/sessions.md"));
+    assert!(local.answer_to(id).await.content.starts_with("Done: "));
+    local.faults().latency(Duration::ZERO);
+
+    let program = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 2");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.faults().latency(Duration::from_millis(300));
+    let id = local.slash(CHANNEL, ANN, "steer", Some("and hurry"));
+    local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+    killed(program).await;
+    local.faults().latency(Duration::ZERO);
+    let _next = serving(&installation).await;
+    let answer = local.wait_for_message(CHANNEL, |text| text.starts_with("> 💬 and hurry\nYou said: and hurry")).await;
+    assert_eq!(answer.id, local.answer_to(id).await.id, "in its own message");
+    let texts = local.texts(CHANNEL);
+    assert_eq!(texts.iter().filter(|text| text.ends_with("There.")).count(), 1, "{texts:?}");
+}
+
+#[tokio::test]
+async fn what_comes_while_its_channel_is_caught_up_with_is_answered_once_and_in_its_place_after_a_kill() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let program = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "before");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: before")).await;
+    local.wait_for("the mark", |_| installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())).await;
+    killed(program).await;
+    local.mention(CHANNEL, ANN, "missed");
+    local.faults().next("GET", &format!("/channels/{CHANNEL}/messages"), Fault::Status(503), 1_000);
+    let program = serving(&installation).await;
+    let is_try = |request: &Request| request.method == "GET" && request.path.ends_with(&format!("/channels/{CHANNEL}/messages"));
+    local.wait_for("the first try", |local| local.requests().iter().any(is_try).then_some(())).await;
+    // Nothing is acknowledged, so nothing is kept: what is known of the channel still ends before both.
+    local.mention(CHANNEL, ANN, "live");
+    local.mention(OTHER, ANN, "elsewhere");
+    local.wait_for_message(OTHER, |text| text.starts_with("You said: elsewhere")).await;
+    killed(program).await;
+    assert!(!installation.read("state/queue.md").contains("missed"));
+    local.faults().clear();
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: live")).await;
+    let said: Vec<String> = local.texts(CHANNEL).into_iter().map(|text| text.lines().next().unwrap_or_default().to_owned()).collect();
+    assert_eq!(said, ["You said: before", "You said: missed", "You said: live"]);
+}
+
+#[tokio::test]
+async fn a_draft_that_was_posted_and_not_noted_does_not_look_like_an_answer_after_a_kill() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "150");
+    let bot = serving(&installation).await;
+    // What is asked of Discord is done at once and answered later: in between it is killed.
+    local.faults().latency(Duration::from_millis(1_500));
+    let question = local.mention(CHANNEL, ANN, "tool");
+    let draft = local.wait_for("the draft", |local| local.messages(CHANNEL).pop()).await;
+    local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+    killed(bot).await;
+    assert!(!installation.read("state/queue.md").contains("posted"), "it was noted in time: this shows nothing");
+    local.faults().latency(Duration::ZERO);
+    let _next = serving(&installation).await;
+    let notice = local.wait_for_message(CHANNEL, |text| text.ends_with("(interrupted)")).await;
+    let found = local.messages(CHANNEL).remove(0);
+    assert!(found.id == draft.id && found.content.ends_with("This is not finished: I was interrupted here."), "{}", found.content);
+    assert_eq!((local.texts(CHANNEL).len(), notice.reply_to), (2, Some(question)));
+}
+
+#[tokio::test]
+async fn what_a_person_wrote_while_the_gateway_was_down_is_refused_by_no_limit_of_pace() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("USER_PROMPTS_PER_MINUTE", "1");
+    let program = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "one");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: one")).await;
+    local.wait_for("the mark", |_| installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())).await;
+    killed(program).await;
+    for prompt in ["two", "three", "four"] {
+        local.mention(CHANNEL, ANN, prompt);
+    }
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: four")).await;
+    local.mention(CHANNEL, ANN, "five");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: five")).await;
+    local.mention(CHANNEL, ANN, "six");
+    local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
+    assert_eq!(local.texts(CHANNEL).len(), 6, "{:?}", local.texts(CHANNEL));
 }
 
 /// How far a `/new` came in Discord.
@@ -74,7 +173,7 @@ async fn who_was_refused_is_neither_refused_again_nor_answered_after_a_kill() {
     local.mention(CHANNEL, ANN, "one");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: one")).await;
     let refused = local.mention(CHANNEL, ANN, "too fast");
-    local.wait_for_message(CHANNEL, |text| text.ends_with("(rate limit)")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
     killed(program).await;
     let _next = serving(&installation).await;
     // What comes later in the channel is behind whatever catching up takes.
@@ -93,11 +192,11 @@ async fn a_refusal_that_was_kept_and_not_told_is_told_by_the_next_life() {
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: one")).await;
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Status(503), 1_000);
     let refused = local.mention(CHANNEL, ANN, "too fast");
-    local.wait_for("the journal", |_| installation.read("state/queue.md").contains("rate limit").then_some(())).await;
+    local.wait_for("the journal", |_| installation.read("state/queue.md").contains("asking faster").then_some(())).await;
     killed(program).await;
     local.faults().clear();
     let _next = serving(&installation).await;
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("(rate limit)")).await;
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
     assert_eq!(told.reply_to, Some(refused));
     assert_eq!(installation.recordings().len(), 1, "no agent is asked");
 }
@@ -157,7 +256,7 @@ async fn what_is_written_while_it_shuts_down_is_answered_by_the_next_life() {
     bot.logs("shutdown: intake closed").await;
     // Nobody wrote there before.
     local.mention(OTHER, ANN, "in the meantime");
-    local.wait_for_message(OTHER, |text| text.ends_with("(shutting down)")).await;
+    local.wait_for_message(OTHER, |text| text.contains("I am restarting")).await;
     assert_eq!(bot.ended().await.code, 0);
     let _next = serving(&installation).await;
     local.wait_for_message(OTHER, |text| text.starts_with("You said: in the meantime")).await;

@@ -66,7 +66,7 @@ async fn a_terminated_program_finishes_its_turn_and_leaves_with_zero() {
     bot.signal(Signal::TERM);
     bot.logs("shutdown: intake closed").await;
     local.mention(OTHER, ANN, "too late");
-    local.wait_for_message(OTHER, |text| text.contains("shutting down")).await;
+    local.wait_for_message(OTHER, |text| text.contains("I am restarting")).await;
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. Second 3. There."]);
@@ -135,7 +135,7 @@ async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.mention(CHANNEL, ANN, "waiting behind it");
-    local.wait_for("both prompts", |_| installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())).await;
+    local.wait_for("both prompts", |_| installation.read("state/queue.md").contains("waiting behind it").then_some(())).await;
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let texts = local.texts(CHANNEL);
@@ -146,7 +146,7 @@ async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits
     local.wait_for_message(CHANNEL, |text| text.starts_with("Second 1.") && !text.contains("(restarting")).await;
     assert_eq!(local.texts(CHANNEL).len(), 1, "in the same message");
     local.slash(CHANNEL, ANN, "stop", None);
-    let stopped = |local: &LocalDiscord| (local.texts(CHANNEL).iter().filter(|text| text.contains("(stopped")).count() == 2).then_some(());
+    let stopped = |local: &LocalDiscord| (local.texts(CHANNEL).iter().filter(|text| text.contains("Stopped")).count() == 2).then_some(());
     local.wait_for("both to be stopped", stopped).await;
 }
 
@@ -180,6 +180,33 @@ async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
     local.wait_for("the end of what was left", |_| left.iter().all(|pid| test_kill_process(*pid).is_err()).then_some(())).await;
     local.mention(OTHER, ANN, "hello");
     local.wait_for_message(OTHER, |text| text.starts_with("You said: hello")).await;
+}
+
+#[tokio::test]
+async fn temporary_folders_of_a_killed_gateway_are_gone_after_the_next_start_and_those_that_serve_are_not() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let place = installation.path("tmp");
+    std::fs::create_dir(&place).unwrap();
+    let installation = installation.with("TMPDIR", &place.display().to_string());
+    let folders = || std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).collect::<std::collections::BTreeSet<_>>();
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hang");
+    local.wait_for("the agent's folder", |_| (!folders().is_empty()).then_some(())).await;
+    local.wait_for("the agent", |_| (!killed.agents().is_empty()).then_some(())).await;
+    let left = folders();
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    assert_eq!(folders(), left, "nobody removed them");
+
+    let next = serving(&installation).await;
+    local.wait_for("the end of what was left", |_| folders().is_disjoint(&left).then_some(())).await;
+    // The prompt runs again, in a folder of the new life's.
+    local.wait_for("the agent's folder", |_| (!folders().is_empty() && !next.agents().is_empty()).then_some(())).await;
+    let serving = folders();
+    let checked = installation.run(&["console"], "hello\n").await;
+    assert_eq!(checked.code, 0, "{}", checked.stderr);
+    assert!(serving.is_subset(&folders()), "a second gateway took what the first one uses: {:?}", folders());
 }
 
 #[tokio::test]

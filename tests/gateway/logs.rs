@@ -52,6 +52,31 @@ async fn every_line_of_a_turn_carries_its_ids() {
     assert!(above.iter().all(|line| !line.to_string().contains("You said")), "a reply is in the log");
 }
 
+/// A panic is of one process: this test is its own child.
+#[test]
+fn a_panic_is_one_line_of_json_wherever_it_happens() {
+    if std::env::var_os("AETHEEL_TEST_PANICS").is_some() {
+        aetheel::telemetry::start(aetheel::config::LogFormat::Json, "info", aetheel::redact::Redactor::default()).unwrap();
+        let elsewhere = std::thread::Builder::new().name("elsewhere".to_owned()).spawn(|| panic!("on purpose\nin two lines"));
+        assert!(elsewhere.unwrap().join().is_err());
+        return;
+    }
+    let name = "gateway::logs::a_panic_is_one_line_of_json_wherever_it_happens";
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env("AETHEEL_TEST_PANICS", "1")
+        .env("RUST_BACKTRACE", "1")
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{child:?}");
+    let stderr = String::from_utf8(child.stderr).unwrap();
+    let lines = parsed(&stderr);
+    let [line] = &lines[..] else { panic!("{stderr}") };
+    assert_eq!((&line["level"], &line["thread"]), (&"ERROR".into(), &"elsewhere".into()));
+    assert_eq!(line["message"], "panic, which is a bug of ours: on purpose\nin two lines");
+    assert!(line["place"].as_str().is_some_and(|place| place.contains("logs.rs")) && line["trace"].is_string(), "{line}");
+}
+
 #[tokio::test]
 async fn lines_of_delivery_and_of_the_agent_belong_to_the_turn_too() {
     let local = LocalDiscord::start().await;
@@ -59,9 +84,9 @@ async fn lines_of_delivery_and_of_the_agent_belong_to_the_turn_too() {
     let bot = serving(&installation).await;
     local.faults().next("POST", "/messages", Fault::Refuse(403, 50013), 100);
     local.mention(CHANNEL, ANN, "hello");
-    let line = bot.logs("cannot send an answer to discord").await;
+    let line = bot.logs("discord does not take an answer now").await;
     assert_eq!((&line["event"], &line["lane"]), (&1.into(), &format!("channel:{CHANNEL}").into()), "{line}");
-    let line = bot.logs("the answer was not delivered").await;
+    let line = bot.logs("the answer is not delivered yet").await;
     assert!(line["turn"].is_string() && line["backend"] == "demo", "{line}");
 }
 

@@ -36,7 +36,7 @@ async fn a_folder_outside_the_roots_is_refused_and_nothing_is_written() {
     let installation = with_folders(Installation::new());
     for directory in ["../elsewhere", "/", "missing", "my site`\u{7}"] {
         let ended = installation.run(&["console"], &format!("/project {directory}\n")).await;
-        assert!(ended.stdout.contains("(directory)"), "{directory}: {} {}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains("below PROJECT_ROOTS"), "{directory}: {} {}", ended.stdout, ended.stderr);
         assert!(!ended.stdout.contains(&installation.path("elsewhere").display().to_string()), "no paths are told: {}", ended.stdout);
         assert_eq!(installation.read("channels.md"), "");
     }
@@ -52,7 +52,7 @@ async fn the_owner_binds_a_channel_with_all_its_threads_and_nobody_else_may() {
     assert!(refused.contains("owner"), "{refused}");
     assert_eq!(installation.read("channels.md"), "");
     let outside = said(CHANNEL, OWNER, Some("../elsewhere")).await;
-    assert!(outside.ends_with("(directory)"), "{outside}");
+    assert!(outside.ends_with("below PROJECT_ROOTS."), "{outside}");
     let bound = said(CHANNEL, OWNER, Some("my site")).await;
     assert!(bound.contains("works in `my site`"), "{bound}");
     local.mention(THREAD, ANN, "hello");

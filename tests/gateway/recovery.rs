@@ -114,7 +114,7 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     let (third, third_failure) = fails(&local, "three").await;
     let stale = local.button(third_failure.id, BUTTON).unwrap();
     local.press(second_failure.id, BOB, BUTTON);
-    local.wait_for_message(CHANNEL, |text| text.ends_with("(not yet)")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("No newer parser")).await;
     assert!(local.button(second_failure.id, BUTTON).is_some(), "a newer one may come");
     let (ended, rows) = recover(&installation, &["--dry-run"]).await;
     assert_eq!((ended.code, rows.len()), (1, 2), "{}", ended.stderr);
@@ -185,4 +185,37 @@ async fn without_a_gateway_the_next_start_delivers_what_was_asked_for() {
     let _next = serving(&installation).await;
     assert_eq!(answered(&local, "two").await.reply_to, Some(question));
     local.wait_for("the request to be done", |_| installation.read("state/recover-request").is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_console_reads_a_lost_reply_again_when_a_newer_parser_comes_and_says_so() {
+    let local = LocalDiscord::start().await;
+    let installation = with_agent(&local);
+    speaks(&installation, LATER);
+    let mut console = installation.start(&["console"]);
+    console.type_in("one\n").await;
+    console.prints("the failure", |text| text.contains("/recover delivers it once a newer backend can read it").then_some(())).await;
+    install(&installation, &built("gemini"));
+    console.tells("1 lost reply of `gemini` can be read by").await;
+    assert!(console.stderr().contains("/recover delivers it"), "{}", console.stderr());
+    console.type_in("/recover\n").await;
+    console.prints("the reply", |text| text.contains("Answer to one.").then_some(())).await;
+    console.end_input();
+    assert_eq!(console.ended().await.code, 1, "a prompt was not answered when it was asked");
+}
+
+#[tokio::test]
+async fn a_recording_names_the_variables_its_backend_declares_and_no_others_of_this_machine() {
+    let local = LocalDiscord::start().await;
+    let installation = with_agent(&local).with("PRIVATE_NAME", "1").with("AGENT_ENV", "PRIVATE_NAME");
+    assert_eq!(installation.run(&["console"], "one\n").await.code, 0);
+    let recordings: String = installation.recordings().into_values().collect();
+    let lines = recordings.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let launched: Vec<Value> = lines.filter_map(|line| line.get("launch").cloned()).collect();
+    assert!(!launched.is_empty(), "{recordings}");
+    for launch in launched {
+        let names: Vec<&str> = launch["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(names.contains(&"GEMINI_API_KEY"), "{launch}");
+        assert!(!names.iter().any(|name| ["PRIVATE_NAME", "HOME", "PATH", "LANG"].contains(name)), "{launch}");
+    }
 }

@@ -125,6 +125,26 @@ async fn a_wrong_command_line_is_64_and_help_is_0() {
     for right in ["--help", "--version"] {
         assert_eq!(installation.run(&[right], "").await.code, 0);
     }
+    let ended = installation.with("LOG_FORMAT", "json").run(&["run", "--fast"], "").await;
+    let line: serde_json::Value = serde_json::from_str(ended.stderr.trim_end()).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+    assert_eq!((ended.code, &line["level"]), (64, &"ERROR".into()));
+    assert!(line["message"].as_str().is_some_and(|message| message.contains("'--fast'")), "{line}");
+}
+
+#[tokio::test]
+async fn a_pin_that_is_no_digest_is_named_with_its_line() {
+    let installation = Installation::new();
+    let good = "a".repeat(64);
+    std::fs::write(
+        installation.path("config/backends.md"),
+        format!("# Mine\n\n## demo\n- sha256: {good}\n- sha256: `{}`, short\n", &good[1..]),
+    )
+    .unwrap();
+    let ended = installation.run(&["check"], "").await;
+    let fault =
+        ended.stdout.lines().find(|line| line.starts_with("fault: backends.md line 5: ")).unwrap_or_else(|| panic!("{}", ended.stdout));
+    assert!(fault.contains(&format!("\"{}\", \"short\" is no SHA-256 (64 hexadecimal digits)", &good[1..])), "{fault}");
+    assert_eq!(ended.code, 78);
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ gateway=$PPID
 exec "$@"
 "#;
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
@@ -58,7 +58,7 @@ fn with_thief(local: &LocalDiscord) -> Installation {
     installation
 }
 
-fn give(path: &Path) {
+pub(super) fn give(path: &Path) {
     chown(path, Some(USER), Some(USER)).unwrap();
     if path.is_dir() {
         fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path()));
@@ -78,7 +78,7 @@ fn program_of(installation: &Installation) -> PathBuf {
 }
 
 /// Starts it as the ordinary user; `handed` opens what it is handed, as whoever runs the tests.
-async fn started(installation: &Installation, arguments: &str, handed: &str) -> Program {
+pub(super) async fn started(installation: &Installation, arguments: &str, handed: &str) -> Program {
     let line = if is_root() {
         format!("exec setpriv --reuid={USER} --regid={USER} --clear-groups {} run {arguments} {handed}", program_of(installation).display())
     } else {

@@ -38,7 +38,7 @@ async fn nothing_shows_them(log_level: &str) {
         assert!(!holds(&environment, TOKEN) && !holds(&environment, KEY), "the demo agent needs neither");
     }
     local.slash(CHANNEL, ANN, "stop", None);
-    local.wait_for_message(CHANNEL, |text| text.contains("(stopped, ")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("⚠️ Stopped.")).await;
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);

@@ -1,4 +1,4 @@
-//! `aetheel console` at a terminal.
+//! `aetheel console` at a terminal on which nothing but lines can be read: `dumb`.
 
 use rustix::process::{Signal, kill_process, test_kill_process};
 
@@ -28,13 +28,13 @@ async fn answers_stream_with_tool_lines_and_the_prompt_comes_back() {
     shows(&console, "I will look. ").await;
     assert!(!console.stdout().contains("One tool worked"), "it was streamed: {}", console.stdout());
     shows(&console, "I will look. \r\n⚙ shell ls -l\r\n").await;
-    shows(&console, "⚙ read missing.txt\r\n✗ read: failed\r\nOne tool worked, one did not.\r\n[Demo agent · ").await;
+    shows(&console, "⚙ read missing.txt\r\n  | no such file\r\n✗ read: failed\r\nOne tool worked, one did not.\r\n[Demo agent · ").await;
     shows(&console, " out]\r\n> ").await;
     console.type_in("/reset\n/backend\n").await;
     shows(&console, "the conversation is forgotten\r\n> ").await;
     shows(&console, "demo of demo\r\n> ").await;
     console.type_in("think stars\n").await;
-    shows(&console, "… thinking\r\nHaving thought about \"stars\": yes.\r\n").await;
+    shows(&console, "… thinking (/open thinking)\r\nHaving thought about \"stars\": yes.\r\n").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -46,7 +46,7 @@ async fn ctrl_c_interrupts_the_turn_and_the_console_lives_on() {
     console.type_in("slow 600\n").await;
     shows(&console, "Second 1. ").await;
     console.type_in(INTERRUPT).await;
-    shows(&console, "✗ Stopped. (stopped, ").await;
+    shows(&console, "✗ Stopped.\r\n").await;
     assert_eq!(console.agents(), []);
     console.type_in("hello\n").await;
     shows(&console, "You said: hello\r\n\r\nThis is message 2 of our conversation.\r\n").await;
@@ -63,8 +63,8 @@ async fn stop_is_taken_while_a_turn_runs_and_what_waited_is_refused() {
     console.type_in("slow 600\n").await;
     shows(&console, "Second 1. ").await;
     console.type_in("next\n/stop\n").await;
-    shows(&console, "✗ Stopped. (stopped, ").await;
-    shows(&console, "✗ Stopped before it began. (stopped)").await;
+    shows(&console, "✗ Stopped.\r\n").await;
+    shows(&console, "✗ Stopped before it began.").await;
     console.type_in("/stop\n").await;
     shows(&console, "nothing is running\r\n> ").await;
     console.type_in(END).await;
@@ -95,4 +95,14 @@ async fn a_secret_that_an_agent_says_in_pieces_is_blanked_and_other_text_is_not_
     shows(&console, "You said: the key *** is long, and this ends like one: sk-an\r\n\r\nThis is message 1 of our conversation.\r\n[")
         .await;
     assert_eq!(console.stdout().matches("You said: ").count(), 1, "{}", console.stdout());
+}
+
+#[tokio::test]
+async fn what_a_plain_terminal_would_cut_off_is_refused_and_said() {
+    let installation = Installation::new();
+    let mut console = console(&installation).await;
+    console.type_in(&format!("{}\n", "y".repeat(5000))).await;
+    shows(&console, "✗ the terminal cuts lines at 4095 bytes; send it through a pipe, or as a file (/file)\r\n> ").await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
 }

@@ -15,7 +15,7 @@ async fn a_conversation_goes_the_same_way_over_tls() {
     assert_eq!(answer.reply_to, Some(question));
     assert!(!answer.edits.is_empty(), "it was streamed");
     let asked = local.slash(OTHER, ANN, "ask", Some("hello"));
-    local.wait_for_message(OTHER, |text| text == "You said: hello\n\nThis is message 1 of our conversation.").await;
+    local.wait_for_message(OTHER, |text| text == "> 💬 hello\nYou said: hello\n\nThis is message 1 of our conversation.").await;
     assert!(local.interaction(asked).acknowledged.is_some());
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;

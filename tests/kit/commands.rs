@@ -16,12 +16,12 @@ fn inspect_says_what_a_component_is_and_what_it_uses() {
     let bench = plain();
     let done = bench.run(&["inspect", bench.component()]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for part in ["gemini 0.", "aetheel:backend@0.1.1", "sha-256", "128.0 MiB", "its self-test and 2 recordings", "-o stream-json", "1.00 s"]
+    for part in ["gemini 0.", "aetheel:backend@0.2.0", "sha-256", "128.0 MiB", "its self-test and 2 recordings", "-o stream-json", "1.00 s"]
     {
         done.says(part);
     }
     let json = bench.run(&["inspect", bench.component(), "--json"]).json();
-    assert_eq!((json["contract"].as_str(), json["descriptor"]["name"].as_str()), (Some("aetheel:backend@0.1.1"), Some("gemini")));
+    assert_eq!((json["contract"].as_str(), json["descriptor"]["name"].as_str()), (Some("aetheel:backend@0.2.0"), Some("gemini")));
     assert_eq!(json["sha256"].as_str().unwrap().len(), 64);
     let (used, limit) = (json["used"]["memory"].as_u64().unwrap(), json["used"]["memory-limit"].as_u64().unwrap());
     assert!(used >= 1 << 20 && used < limit && json["used"]["longest-call-ms"].as_f64().unwrap() > 0.0, "{json}");
@@ -47,6 +47,23 @@ fn replay_tells_what_the_agent_did() {
     let wanted = fs::read_to_string(bench.folder.path().join("cases/tool-shell.actions.jsonl")).unwrap();
     assert_eq!(lines.len(), wanted.lines().count());
     assert!(lines[0]["action"]["spawn"].is_object() && lines[0]["line"] == 2, "{}", lines[0]);
+}
+
+#[test]
+fn replay_says_of_a_recording_that_was_cut_that_it_was_and_makes_no_end_up() {
+    let bench = Bench::shipped("gemini", |case| case == "tool-shell");
+    let recording = fs::read_to_string(bench.case("tool-shell")).unwrap();
+    let lines: Vec<&str> = recording.lines().collect();
+    let half = lines.iter().position(|line| line.contains("tool_result")).expect("the tool's result");
+    let cut = r#"{"t":9000.0,"cut":"one recording may take a quarter of RECORDINGS_MAX_MIB"}"#;
+    let file = bench.folder.path().join("cut.jsonl");
+    fs::write(&file, format!("{}\n{cut}\n", lines[..half].join("\n"))).unwrap();
+    let done = bench.run(&["replay", bench.component(), file.to_str().unwrap()]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    done.says("the recording was cut, what followed is not in it: one recording may take a quarter").says("s bash ");
+    for end in ["s end ", "completed"] {
+        assert!(!done.out.contains(end), "{end}: {}", done.out);
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn bin_of(toolchain: &str) -> Option<String> {
 }
 
 /// Projects in Rust share the folder of what they build.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) {
     let Some(bin) = bin_of(toolchain) else {
@@ -81,6 +81,7 @@ macro_rules! templates {
 templates! {
     a_new_one_shot_backend_in_rust_builds_and_passes_its_test: "rust", "one-shot", "", &[&["cargo", "test"]];
     a_new_live_backend_in_rust_builds_and_passes_its_test: "rust", "live", "", &[&["cargo", "test"]];
+    a_new_backend_in_rust_for_both_ways_to_run_builds_and_passes_its_test: "rust", "both", "", &[&["cargo", "test"]];
     a_new_one_shot_backend_in_c_builds_and_passes_its_test: "c", "one-shot", "zig", &[];
     a_new_live_backend_in_c_builds_and_passes_its_test: "c", "live", "zig", &[];
     a_new_one_shot_backend_in_cpp_builds_and_passes_its_test: "cpp", "one-shot", "zig", &[];
@@ -95,6 +96,7 @@ templates! {
     a_new_one_shot_backend_in_python_builds_and_passes_its_test: "python", "one-shot", "componentize-py", &[];
     #[ignore = "minutes of compiling, much like the one-shot one: make test-templates"]
     a_new_live_backend_in_python_builds_and_passes_its_test: "python", "live", "componentize-py", &[];
+    a_new_backend_in_python_for_both_ways_to_run_builds_and_passes_its_test: "python", "both", "componentize-py", &[];
     a_new_one_shot_backend_in_javascript_builds_and_passes_its_test: "javascript", "one-shot", "node", &[];
     #[ignore = "minutes of compiling, much like the one-shot one: make test-templates"]
     a_new_live_backend_in_javascript_builds_and_passes_its_test: "javascript", "live", "node", &[];
@@ -107,6 +109,28 @@ templates! {
 }
 
 #[test]
+fn what_a_guest_in_javascript_throws_is_told_with_its_place() {
+    let Some(bin) = bin_of("node") else {
+        println!("javascript: node is not installed; see `make languages`");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let project: PathBuf = folder.path().join("project");
+    assert!(new(&["my-agent", "--lang", "javascript", "--kind", "live"], &project).status.success());
+    let source = project.join("backend.js");
+    let text = std::fs::read_to_string(&source).unwrap();
+    let broken = text.replacen("case \"text\":", "case \"text\":\n      said.nothing.at.all;", 1);
+    let line = 1 + broken.lines().position(|line| line.contains("said.nothing")).unwrap();
+    std::fs::write(&source, broken).unwrap();
+    let run = |command: &mut Command| said(&command.current_dir(&project).output().unwrap());
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+    let made = run(Command::new("make").arg(format!("AETHEEL={}", aetheel().display())).arg(format!("BIN={bin}")).env("PATH", path));
+    assert!(project.join("my-agent.wasm").exists(), "{made}");
+    let told = run(Command::new(aetheel()).args(["backend", "replay", "my-agent.wasm", "cases/hello.jsonl"]));
+    assert!(told.contains("TypeError") && told.contains(&format!("backend.js:{line}")), "{told}");
+}
+
+#[test]
 fn a_folder_that_is_there_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "mine").unwrap();
@@ -114,6 +138,15 @@ fn a_folder_that_is_there_is_left_alone() {
     assert_eq!(refused.status.code(), Some(64));
     assert!(said(&refused).contains("is there already"), "{}", said(&refused));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_kind_that_a_language_has_no_template_for_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = new(&["my-agent", "--lang", "zig", "--kind", "both"], &folder.path().join("project"));
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(said(&refused).contains("only in rust and python; begin with `--kind live`"), "{}", said(&refused));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::PoisonError;
 
 use crate::support::program::aetheel;
 
@@ -45,6 +46,7 @@ fn run(command: &str, folder: &Path) -> String {
 fn every_command_of_the_tutorial_does_what_the_page_says() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/writing-a-backend.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
+    let _one = super::templates::ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut said = Vec::new();
     for (info, lines) in blocks(&page) {
         if let Some(file) = info.split_once("file=").map(|(_, file)| file) {
@@ -71,4 +73,16 @@ fn every_command_of_the_tutorial_does_what_the_page_says() {
     let differs = told("--diff", 0);
     assert!(differs.contains("42"), "{differs}");
     assert!(told("aetheel console", 2).contains("Six times seven is 42."), "{}", told("aetheel console", 2));
+    let (unread, live) = (told("replay chatty.wasm", 0), told("replay chatty.wasm", 1));
+    assert!(unread.contains("line type \"reply\"") && !live.contains("unknown"), "{unread}\n{live}");
+    assert!(live.contains("This is message 1.") && live.contains("shell: rm notes.bak") && live.contains("Then I leave it."), "{live}");
+    let talk = told("aetheel console", 3);
+    let places: Vec<_> =
+        ["This is message 1.", "rm notes.bak", "Then I leave it.", "This is message 2."].map(|part| talk.find(part)).to_vec();
+    assert!(places.is_sorted() && places.iter().all(Option::is_some), "one process, in this order: {talk}");
+    let swapped = told("aetheel console", 4);
+    assert!(
+        swapped.starts_with("This is message 1.\nThis is message 2. (newer)\n"),
+        "the process went on under a newer component: {swapped}"
+    );
 }

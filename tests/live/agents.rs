@@ -76,9 +76,11 @@ impl Agent {
                     ("DISABLE_AUTOUPDATER", "1"),
                     ("DISABLE_ERROR_REPORTING", "1"),
                     ("DISABLE_TELEMETRY", "1"),
-                    // Containers run tests as root, where the CLI refuses to skip permissions otherwise.
-                    ("IS_SANDBOX", "1"),
                 ]);
+                if is_root() {
+                    // It refuses root to skip permissions otherwise. Nobody else has it set.
+                    set(&[("IS_SANDBOX", "1")]);
+                }
                 let other =
                     if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5-20251001") };
                 Some(other)
@@ -131,15 +133,29 @@ impl Agent {
     }
 }
 
-/// Where programs are, `node` among them.
+/// Whether the agents run as root: some behave differently then.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Where gateways keep compiled components. Compiling takes seconds and is not what live cases are about; what another user
+/// compiled is not taken.
+pub fn cache() -> String {
+    let user = rustix::process::geteuid().as_raw();
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-cache-{user}")).display().to_string()
+}
+
+/// Where programs are, `node` and `bwrap` among them.
 fn path() -> String {
-    let usual = "/usr/local/bin:/usr/bin:/bin";
+    let mut folders: Vec<PathBuf> = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).into();
     let own = std::env::var_os("PATH").unwrap_or_default();
-    let node = std::env::split_paths(&own).find(|folder| folder.join("node").is_file());
-    match node {
-        Some(folder) if !usual.split(':').any(|known| Path::new(known) == folder) => format!("{}:{usual}", folder.display()),
-        _ => usual.to_owned(),
+    for program in ["node", "bwrap"] {
+        let found = std::env::split_paths(&own).find(|folder| folder.join(program).is_file());
+        if let Some(folder) = found.filter(|folder| !folders.contains(folder)) {
+            folders.insert(0, folder);
+        }
     }
+    std::env::join_paths(folders).expect("no colon").into_string().expect("UTF-8")
 }
 
 /// `supports_websockets = false`: a service of one's own speaks server-sent events.

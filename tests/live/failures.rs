@@ -10,17 +10,21 @@ use crate::support::model_server::{Gate, ModelServer, Reply};
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_refusing_service_is_told_by_its_kind() {
     for (status, error, told) in [
-        (400, "invalid_request_error", "The agent's service refused the request. (bad request, "),
-        (401, "authentication_error", "The agent is not signed in, or its key was refused. (authentication, "),
-        (404, "not_found_error", "The chosen model does not exist or may not be used. (model not found, "),
-        (429, "rate_limit_error", "The agent's service is limiting requests. (rate limited, "),
-        (500, "api_error", "The agent's service is overloaded or failing. (overloaded, "),
-        (529, "overloaded_error", "The agent's service is overloaded or failing. (overloaded, "),
+        (400, "invalid_request_error", "The agent, or its service, refused the request. "),
+        (
+            401,
+            "authentication_error",
+            "The agent is not signed in, or its key was refused. Choose another agent with `/backend`, or tell the operator. (authentication, ID)\n",
+        ),
+        (404, "not_found_error", "The chosen model does not exist or may not be used. "),
+        (429, "rate_limit_error", "The agent's service is limiting requests. "),
+        (500, "api_error", "The agent's service is overloaded or failing. "),
+        (529, "overloaded_error", "The agent's service is overloaded or failing. "),
     ] {
         let refusal = move |_: &_| Reply::error(status, error, "MARK-OF-THE-SERVICE").retry_after(0);
         let gateway = LiveGateway::new(ModelServer::answering(refusal).await);
         let said = gateway.talk(&["Hello?"]).await;
-        assert!(said.stdout.starts_with(&format!("✗ {told}{})\n", gateway.last_id())), "{status}: {}", said.stdout);
+        assert!(said.stdout.starts_with(&format!("✗ {}", told.replace("ID", &gateway.last_id()))), "{status}: {}", said.stdout);
         assert_eq!((said.stdout.lines().count(), said.code()), (2, Some(1)), "{status}: {}", said.stdout);
         if status != 404 {
             assert!(said.stdout.contains("MARK-OF-THE-SERVICE"), "the operator reads the service's words: {}", said.stdout);
@@ -34,8 +38,8 @@ async fn what_was_answered_before_the_service_failed_is_shown_with_the_failure()
     let gateway =
         LiveGateway::new(ModelServer::replying([Reply::text("Half an answer.").then_error("overloaded_error", "Overloaded")]).await);
     let said = gateway.talk(&["Hello?"]).await;
-    let told = format!("Half an answer.\n✗ The agent's service is overloaded or failing. (overloaded, {})\n", gateway.last_id());
-    assert!(said.stdout.starts_with(&told), "{}", said.stdout);
+    let told = "Half an answer.\n✗ The agent's service is overloaded or failing. Please try again later.\n";
+    assert!(said.stdout.starts_with(told), "{}", said.stdout);
     assert_eq!(said.code(), Some(1));
 }
 
@@ -45,9 +49,7 @@ async fn the_limit_of_rounds_stops_a_model_that_goes_on_calling_tools() {
     let model = ModelServer::answering(|_| Reply::text("Looking.").then_tool("toolu_1", "Glob", json!({"pattern": "*"}))).await;
     let gateway = LiveGateway::new(model).with("BACKEND_MAX_TURNS", "1");
     let said = gateway.talk(&["Go on for ever."]).await;
-    let told =
-        format!("Looking.\n✗ The agent was stopped at a limit: Reached maximum number of turns (1). (limit, {})\n", gateway.last_id());
-    said.fails(&told);
+    said.fails("Looking.\n✗ The agent was stopped at a limit: Reached maximum number of turns (1). Please ask for less at a time.\n");
     assert_eq!(gateway.model.requests().len(), 1);
 }
 
@@ -66,7 +68,9 @@ async fn a_silent_model_times_out_and_the_conversation_goes_on() {
     let said = talk.ended().await;
 
     let id = &gateway.recordings()[1].header.link;
-    said.fails(&format!("Noted.\n✗ Query timed out after 3 s. (timeout, {id})\nHere.\n"));
+    said.fails(&format!(
+        "Noted.\n✗ Query timed out after 3 s. Please ask for less at a time; the operator can allow more. (timeout, {id})\nHere.\n"
+    ));
     let request = gateway.model.request(3).await;
     assert_eq!((request.prompts().first(), request.prompts().last()), (Some(&"One"), Some(&"Three")));
 }
@@ -82,7 +86,10 @@ async fn nothing_that_a_command_started_outlives_the_turns_timeout() {
     talk.printed("(timeout, ").await;
     assert_eq!(talk.agents(), [""; 0], "nothing of the run is left when its end is told");
     assert!(gateway.path("workspace/started").exists(), "the command ran");
-    talk.ended().await.fails(&format!("✗ Query timed out after 6 s. (timeout, {})\n", gateway.last_id()));
+    talk.ended().await.fails(&format!(
+        "✗ Query timed out after 6 s. Please ask for less at a time; the operator can allow more. (timeout, {})\n",
+        gateway.last_id()
+    ));
 }
 
 #[tokio::test]
@@ -96,7 +103,7 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_goes_on() {
     gate.reached().await;
     assert!(!talk.agents().is_empty(), "the agent is found by its mark");
     talk.signal(Signal::INT);
-    talk.printed("(stopped, ").await;
+    talk.printed("Stopped.").await;
     let said = talk.ended().await;
     assert_eq!(said.code(), Some(1), "a script learns that a prompt was not answered");
     let mut talk = gateway.start();
@@ -105,7 +112,7 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_goes_on() {
 
     let [stopped, next] = &gateway.recordings()[..] else { panic!("two recordings") };
     // Whether the agent had printed the first words yet is left to chance.
-    assert!(said.stdout.ends_with(&format!("✗ Stopped. (stopped, {})\n", stopped.header.link)), "{}", said.stdout);
+    assert!(said.stdout.ends_with("✗ Stopped.\n"), "{}", said.stdout);
     assert_eq!(next.flag("--resume"), stopped.flag("--session-id"));
     let request = gateway.model.request(2).await;
     assert!(request.prompts().iter().any(|prompt| prompt.trim() == "Count."), "{:?}", request.prompts());
@@ -129,8 +136,7 @@ async fn an_interrupt_between_prompts_and_a_termination_amid_one_end_the_gateway
     gate.reached().await;
     talk.signal(Signal::TERM);
     let said = talk.ended().await;
-    let told = format!("✗ I am restarting and had to stop here. Please ask again in a minute. (shutting down, {})\n", gateway.last_id());
-    said.answers(&told);
+    said.answers("✗ I am restarting and had to stop here. Please ask again in a minute.\n");
 }
 
 #[tokio::test]
@@ -146,14 +152,13 @@ async fn a_session_the_agent_lost_is_told_and_forgotten_and_the_next_prompt_star
 
     let mut talk = gateway.start();
     talk.say("Two").await;
-    talk.printed("(session lost, ").await;
+    talk.printed("no longer knows").await;
     assert!(!gateway.read("config/state/sessions.md").contains(unknown));
     talk.say("Three").await;
     let said = talk.ended().await;
     let recordings = gateway.recordings();
     let told = "The agent no longer knows this conversation; it has been forgotten here as well. Please ask again to start a new one.";
-    let id = &recordings[1].header.link;
-    said.fails(&format!("✗ {told} (session lost, {id})\n  No conversation found with session ID: {unknown}\nHello.\n"));
+    said.fails(&format!("✗ {told}\n  No conversation found with session ID: {unknown}\nHello.\n"));
     assert_eq!(gateway.model.requests()[1].prompts(), ["Three"]);
     assert!(gateway.read("config/state/sessions.md").contains(recordings[2].flag("--session-id").unwrap()));
 }
@@ -189,7 +194,10 @@ async fn a_service_that_keeps_failing_until_the_timeout_is_named() {
     let model = ModelServer::answering(|_| Reply::error(529, "overloaded_error", "Overloaded").retry_after(30)).await;
     let gateway = LiveGateway::new(model).with("CLAUDE_CODE_MAX_RETRIES", "10").with("QUERY_TIMEOUT_MS", "4000");
     let said = gateway.talk(&["Hello?"]).await;
-    said.fails(&format!("✗ Query timed out after 4 s; the agent's service kept failing. (timeout, {})\n", gateway.last_id()));
+    said.fails(&format!(
+        "✗ Query timed out after 4 s; the agent's service kept failing. Please try again later. (timeout, {})\n",
+        gateway.last_id()
+    ));
 }
 
 #[tokio::test]
@@ -198,7 +206,7 @@ async fn a_silent_agent_is_stopped_at_the_limit_of_silence() {
     let gate = Gate::new();
     let gateway = LiveGateway::new(ModelServer::replying([Reply::text("never").held_by(&gate)]).await).with("IDLE_TIMEOUT_MS", "3000");
     let said = gateway.talk(&["Hello?"]).await;
-    said.fails(&format!("✗ The agent fell silent and was stopped. (idle timeout, {})\n", gateway.last_id()));
+    said.fails(&format!("✗ The agent fell silent and was stopped. Please ask again. (idle timeout, {})\n", gateway.last_id()));
 }
 
 #[tokio::test]
@@ -220,7 +228,7 @@ async fn an_agent_that_is_gone_for_a_while_is_missed_for_that_while_only() {
     talk.say("Three").await;
     let said = talk.ended().await;
     let told = format!(
-        "One.\n✗ The agent's program is not installed on this machine. (agent not found, {})\n",
+        "One.\n✗ The agent's program is not installed on this machine. Choose another agent with `/backend`, or tell the operator. (agent not found, {})\n",
         gateway.recordings()[1].header.link
     );
     assert!(said.stdout.starts_with(&told) && said.stdout.ends_with("\nThree.\n"), "{}", said.stdout);

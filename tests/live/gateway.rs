@@ -20,7 +20,7 @@ use crate::support::model_server::{ModelServer, PATIENCE};
 
 /// What the gateway knows and agents must not.
 pub const CANARIES: [(&str, &str); 3] = [
-    ("DISCORD_BOT_TOKEN", "canary-of-the-bot-token"),
+    ("DISCORD_BOT_TOKEN", "MTIzNDU2Nzg5MDEyMzQ1Njc4.canary.of-the-bot-token"),
     ("AWS_SECRET_ACCESS_KEY", "canary-of-another-secret"),
     ("UNRELATED", "canary-of-a-plain-variable"),
 ];
@@ -78,8 +78,7 @@ impl LiveGateway {
             ("BACKENDS_DIR", folder("backends")),
             // Kept alive, the agent stands in the matrix.
             ("BACKEND_RUN", "one-shot".to_owned()),
-            // Compiling takes seconds and is not what these cases are about.
-            ("CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-cache").display().to_string()),
+            ("CACHE_DIR", super::agents::cache()),
             ("CONFIG_DIR", folder("config")),
             ("LOG_LEVEL", "info".to_owned()),
             ("RECORDINGS_DIR", folder("recordings")),

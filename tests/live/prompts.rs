@@ -103,8 +103,7 @@ async fn prompts_that_look_like_flags_are_foreign_or_200_kb_long_arrive_as_they_
 async fn an_empty_line_is_no_prompt_and_one_of_control_characters_is_told_so() {
     let gateway = agreeing().await;
     let said = gateway.talk(&["", "  \t ", "\u{7}\u{1b}"]).await;
-    let id = gateway.last_id();
-    said.fails(&format!("✗ The agent's service refused the request. (bad request, {id})\n  the prompt is empty\n"));
+    said.fails("✗ The agent, or its service, refused the request. Ask in other words, or begin a new conversation with `/reset`.\n  the prompt is empty\n");
     assert!(gateway.model.requests().is_empty());
 }
 
@@ -113,7 +112,7 @@ async fn an_empty_line_is_no_prompt_and_one_of_control_characters_is_told_so() {
 async fn a_prompt_over_the_limit_is_refused_and_starts_nothing() {
     let gateway = agreeing().await;
     let said = gateway.talk(&[&"x".repeat(256 * 1024 + 1)]).await;
-    said.fails("✗ That is too long: 262145 bytes, at most 262144 are taken. (prompt too long)\n");
+    said.fails("✗ That is too long: 262145 bytes, at most 262144 are taken. Send it in parts, or as a file.\n");
     assert!(gateway.recordings().is_empty() && gateway.model.requests().is_empty());
 }
 

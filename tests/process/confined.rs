@@ -32,7 +32,8 @@ struct Machine(TempDir);
 
 impl Machine {
     fn new() -> Self {
-        let machine = Self(tempfile::tempdir().unwrap());
+        // Not in /tmp: a program under bubblewrap has one of its own, in which it may write.
+        let machine = Self(tempfile::tempdir_in("/var/tmp").unwrap());
         for folder in
             ["config/state", "recordings", "workspace/project", "workspace/neighbour", "home/.agent", "home/.ssh", "tmp", "backends"]
         {
@@ -139,6 +140,19 @@ async fn an_agent_reads_and_writes_nothing_of_the_gateways_its_neighbours_or_its
 }
 
 #[tokio::test]
+async fn whoever_writes_to_tmp_all_the_same_does_so_where_nobody_else_sees_it() {
+    for custody in confining() {
+        let machine = Machine::new();
+        let mark = format!("/tmp/from-an-agent-{}-{}", std::process::id(), machine.at("").file_name().unwrap().display());
+        let succeeded = succeeding(&custody, &machine, &[&format!("mkdir {mark} && echo x > {mark}/x && rm {mark}/x")]).await;
+        // Mounts can give it one of its own; Codex needs that for its own sandbox.
+        let own = matches!(custody.sandbox(), Sandbox::Bubblewrap(_));
+        assert_eq!(succeeded, if own { vec![0] } else { vec![] }, "{custody:?}");
+        assert!(!Path::new(&mark).exists(), "{custody:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_neither_traces_nor_signals_the_gateway() {
     let tries = [
         "cat /proc/$GATEWAY/environ",
@@ -207,7 +221,7 @@ fn all_of_this_holds_for_an_ordinary_user() {
         .output()
         .unwrap();
     let text = format!("{}\n{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
-    assert!(told.status.success() && text.contains("5 passed"), "{text}");
+    assert!(told.status.success() && text.contains("6 passed"), "{text}");
 }
 
 /// Not a test: what confinement costs each start.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use aetheel::agent::descriptor::Framing;
 use aetheel::agent::{Exit, Pipe};
 use aetheel::turn::{Launcher, ProcessCommand};
 
-use super::{custodies, hear, living, run, sh, state, wait_for_async};
+use super::{custodies, hear, line, living, run, sh, state, wait_for_async};
 
 #[tokio::test]
 async fn a_line_of_100_mb_is_cut_and_the_next_one_is_heard() {
@@ -122,5 +123,34 @@ async fn a_slow_listener_loses_nothing_when_the_program_ends_meanwhile() {
         let wanted: Vec<String> = (1..=40).map(|number| number.to_string()).collect();
         assert_eq!(heard.text(Pipe::Stdout), wanted);
         assert_eq!(heard.how, Some(Exit::Code(0)));
+    }
+}
+
+#[tokio::test]
+async fn messages_with_a_length_before_them_are_heard_and_told_as_such() {
+    for custody in custodies() {
+        // It says what it is told, after a word that is no message, and a line on stderr.
+        let mut launch = sh("echo starting; echo careful >&2; exec cat");
+        launch.framing = Framing::ContentLength;
+        launch.stdin = b"{\n}".to_vec();
+        launch.keep_open = true;
+        let name = launch.run.clone();
+        let mut process = custody.launch(launch).await.unwrap();
+        process.commands.send(ProcessCommand::Write(b"[1]".to_vec())).unwrap();
+        line(&mut process, "[1]").await;
+        process.commands.send(ProcessCommand::CloseStdin).unwrap();
+        let heard = hear(&mut process).await;
+        assert_eq!((heard.how, heard.tail.as_str()), (Some(Exit::Code(0)), "careful\n"));
+        assert_eq!(living(&name), Vec::<String>::new());
+    }
+    for custody in custodies() {
+        let mut launch = sh("cat");
+        launch.framing = Framing::ContentLength;
+        launch.stdin = b"{\n}".to_vec();
+        assert_eq!(run(&custody, launch).await.text(Pipe::Stdout), ["{\n}"]);
+        let mut launch = sh("printf 'Content-Length: 9\\r\\n\\r\\nabc'");
+        launch.framing = Framing::ContentLength;
+        let heard = run(&custody, launch).await;
+        assert_eq!((heard.lines[0].text.as_str(), heard.lines[0].truncated), ("abc", true), "cut off");
     }
 }

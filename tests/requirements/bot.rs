@@ -59,7 +59,7 @@ async fn requirement_03_prompts_come_by_mention_and_by_the_claude_command() {
     let answer = local.wait_for_message(CHANNEL, |text| text == CLAUDE_SAYS).await;
     assert!(local.typing(CHANNEL)[0] < answer.created, "3.4: it typed first");
     local.slash(OTHER, ANN, "claude", Some("and at that"));
-    local.wait_for_message(OTHER, |text| text == CLAUDE_SAYS).await;
+    local.wait_for_message(OTHER, |text| text == format!("> 💬 and at that\n{CLAUDE_SAYS}")).await;
 
     let calls = calls(&installation);
     assert_eq!(calls.len(), 2, "3.3: the other bot got no turn: {calls:#?}");
@@ -122,7 +122,7 @@ async fn requirement_10_a_signal_ends_the_program_when_its_turns_are_done() {
         bot.logs("shutdown: intake closed").await;
         local.mention(OTHER, ANN, "too late");
         let turned_away = local.wait_for_message(OTHER, |_| true).await;
-        assert!(turned_away.content.contains("shutting down"), "10.1: {}", turned_away.content);
+        assert!(turned_away.content.contains("I am restarting"), "10.1: {}", turned_away.content);
         let ended = bot.ended().await;
         assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. There."], "10.2: the turn was waited for");
         assert_eq!((ended.code, local.connections()), (0, 0), "10.3: {}", ended.stderr);

@@ -100,7 +100,7 @@ async fn requirement_07_what_goes_wrong_is_told_without_internals() {
 
     local.mention(CHANNEL, ANN, "fail authentication");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("(authentication, ")).await.content;
-    assert!(!told.contains('/') && !told.contains("on request"), "7.1: {told}");
+    assert!(!told.replace("`/backend`", "").contains('/') && !told.contains("on request"), "7.1: {told}");
 
     local.mention(OTHER, ANN, "hang");
     let told = local.wait_for_message(OTHER, |text| text.contains("Query timed out")).await.content;
@@ -109,7 +109,7 @@ async fn requirement_07_what_goes_wrong_is_told_without_internals() {
 
     local.faults().next("POST", &format!("/channels/{THREAD}/messages"), Fault::Refuse(403, 50_013), 20);
     local.mention(THREAD, ANN, "say it loud");
-    let line = bot.logs("cannot send an answer to discord").await;
+    let line = bot.logs("discord does not take an answer now").await;
     assert_eq!(line["channel"].as_u64(), Some(THREAD), "7.3: {line}");
     assert_eq!(line["length"].as_u64(), Some(repeated("say it loud", 1).chars().count() as u64), "7.3: {line}");
     assert!(!bot.stderr().contains("say it loud"), "7.3: how long, not what");
@@ -117,7 +117,7 @@ async fn requirement_07_what_goes_wrong_is_told_without_internals() {
     fs::remove_dir_all(installation.path("workspace/.demo-agent")).unwrap();
     local.mention(CHANNEL, ANN, "do you remember?");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("no longer knows")).await.content;
-    assert!(told.contains("ask again") && told.contains("(session lost, "), "7.4: {told}");
+    assert!(told.contains("no longer knows this conversation") && told.contains("ask again"), "7.4: {told}");
     local.mention(CHANNEL, ANN, "hello again");
     local.wait_for_message(CHANNEL, |text| text == repeated("hello again", 1)).await;
 }
@@ -173,13 +173,14 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     for number in 0..4 {
+        // One after the other: between channels there is no order but that of acceptance.
         local.mention(room(number), ANN, "my turn");
+        let accepted = |_: &LocalDiscord| (logged(&bot, "event accepted").len() as u64 == number + 2).then_some(());
+        local.wait_for("its place in the queue", accepted).await;
     }
-    let waiting = |_: &LocalDiscord| (logged(&bot, "event accepted").len() == 5).then_some(());
-    local.wait_for("a full queue", waiting).await;
     local.mention(OTHER, ANN, "one too many");
     let told = local.wait_for_message(OTHER, |_| true).await.content;
-    assert!(told.contains("(queue full)"), "11.5: {told}");
+    assert!(told.contains("Too many requests are waiting"), "11.5: {told}");
     let line = bot.logs("event refused").await;
     assert_eq!((line["level"].as_str(), line["depth"].as_u64()), (Some("WARN"), Some(4)), "11.5: {line}");
     local.slash(CHANNEL, ANN, "stop", None);

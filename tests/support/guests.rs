@@ -64,7 +64,7 @@ impl Wat {
             name: name.to_owned(),
             version: version.to_owned(),
             descriptor: serde_json::json!({}),
-            contract: "0.1.1".to_owned(),
+            contract: "0.2.0".to_owned(),
             wit_changes: Vec::new(),
             wit_packages: String::new(),
             wit_imports: String::new(),
@@ -93,7 +93,7 @@ impl Wat {
     pub fn wit(&self) -> String {
         let types = include_str!("../../wit/types.wit");
         let backend = include_str!("../../wit/backend.wit");
-        let package = "package aetheel:backend@0.1.1;";
+        let package = "package aetheel:backend@0.2.0;";
         assert!(types.contains(package) && backend.contains(package), "the contract's version moved on");
         let mut wit = format!("{types}\n{}\n", backend.replace(package, ""));
         wit = wit.replace(package, &format!("package aetheel:backend@{};", self.contract));
@@ -124,7 +124,7 @@ impl Wat {
     }
 
     fn module(&self) -> String {
-        let text = || EventKind::Text(Text { part: 0, text: self.version.clone(), replace: false });
+        let text = || EventKind::Text(Text { part: 0, text: self.version.clone(), replace: false, parent: None });
         let event = || Action::Event(AgentEvent { session: 1, turn: 1, kind: text() });
         let done = Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
         let descriptor = self.described();
@@ -326,7 +326,10 @@ impl Memory {
                         if key && (field.name == "session" || field.name == "turn") {
                             self.keys.push((field.name.clone(), at));
                         }
-                        self.lower(layout, of, &value[&field.name], at);
+                        // A field that says nothing is left out of recordings; zeros are its default.
+                        if let Some(value) = value.get(&field.name) {
+                            self.lower(layout, of, value, at);
+                        }
                     }
                 }
                 other => panic!("{} is not used by the contract", other.as_str()),

@@ -168,7 +168,8 @@ impl Memory {
             QueryKind::Health => QueryResult::Health("it does not run yet".to_owned()),
             // The label tells how often it was asked.
             QueryKind::Models => {
-                let model = |id: &str| Model { id: id.to_owned(), label: format!("asked {}", self.asked), efforts: vec![] };
+                let label = format!("asked\u{1b}[2J {}\u{202e}", self.asked);
+                let model = |id: &str| Model { id: id.to_owned(), label: label.clone(), efforts: vec![] };
                 QueryResult::Models(vec![model("m-1"), model("--evil")])
             }
             QueryKind::Sessions => {
@@ -203,12 +204,18 @@ impl Memory {
             "session" => vec![Action::SessionReady(SessionReady { session, native_id: rest.to_owned(), model: None, title: None })],
             "text" => {
                 let text = format!("{rest} (by {})", self.generation);
-                vec![Action::Event(AgentEvent { session, turn, kind: EventKind::Text(Text { part: 0, text, replace: false }) })]
+                vec![Action::Event(AgentEvent {
+                    session,
+                    turn,
+                    kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }),
+                })]
             }
             "begin" => vec![Action::TurnBegun(TurnRef { session, turn })],
             "ask" => {
                 let kind = AskKind::PlanApproval(rest.to_owned());
-                vec![Action::Ask(Ask { ask: 7, session, turn, title: rest.to_owned(), kind, always_label: None })]
+                let title = rest.to_owned();
+                let (options, diffs) = (vec![], vec![]);
+                vec![Action::Ask(Ask { ask: 7, session, turn, title, kind, always_label: None, options, diffs, changeable: false })]
             }
             "withdraw" => vec![Action::AskWithdrawn(7)],
             "done" | "stopped" => {

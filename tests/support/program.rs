@@ -45,6 +45,8 @@ impl Installation {
             // Compiled once for all tests.
             ("CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-backends").to_owned()),
             ("AGENT_BACKEND", "demo".to_owned()),
+            // What stands below answers is looked at where it matters.
+            ("FOOTER", "none".to_owned()),
             // The backends of tests cannot hold an agent to a list.
             ("ALLOWED_TOOLS", "*".to_owned()),
             ("DEMO_AGENT_DELAY_MS", "0".to_owned()),
@@ -112,11 +114,16 @@ impl Installation {
 
     /// Starts the program at a terminal of its own, as `script` from util-linux makes one; what it prints is stdout.
     pub fn start_at_terminal(&self, arguments: &[&str]) -> Program {
-        let command = format!("exec {} {}", aetheel().display(), arguments.join(" "));
+        // Dumb, so that nothing but our own words is printed.
+        self.start_at("dumb", &format!("exec {} {}", aetheel().display(), arguments.join(" ")))
+    }
+
+    /// Starts a line of shell at a terminal of this kind; `$AETHEEL` is the program.
+    pub fn start_at(&self, kind: &str, command: &str) -> Program {
         let mut script = Command::new("script");
-        script.args(["--quiet", "--flush", "--return", "--echo", "never", "--command", &command, "/dev/null"]);
-        // The shell that `script` starts; dumb, so that nothing but our own words is printed.
-        script.env("SHELL", "/bin/sh").env("TERM", "dumb").env("NO_COLOR", "1");
+        script.args(["--quiet", "--flush", "--return", "--echo", "never", "--command", command, "/dev/null"]);
+        // The shell that `script` starts.
+        script.env("SHELL", "/bin/sh").env("TERM", kind).env("NO_COLOR", "1").env("AETHEEL", aetheel());
         self.spawn(&mut script, true)
     }
 
@@ -208,6 +215,13 @@ impl Program {
         match self.stdout.wait(|text| found(text)).await {
             Some(value) => value,
             None => panic!("waited in vain for {what}\nstdout: {}\nstderr: {}", self.stdout(), self.stderr()),
+        }
+    }
+
+    /// Waits until this stands on stderr.
+    pub async fn tells(&self, part: &str) {
+        if self.stderr.wait(|text| text.contains(part).then_some(())).await.is_none() {
+            panic!("waited in vain for {part:?}\nstdout: {}\nstderr: {}", self.stdout(), self.stderr());
         }
     }
 

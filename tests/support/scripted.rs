@@ -209,7 +209,7 @@ pub fn event(kind: EventKind) -> Action {
 }
 
 pub fn text_event(text: &str) -> EventKind {
-    EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false })
+    EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false, parent: None })
 }
 
 pub fn done(outcome: Outcome) -> Action {
@@ -350,8 +350,9 @@ impl Outlet for CollectingOutlet {
         }
     }
 
-    async fn leave_unfinished(&self, _: Option<u64>, messages: &[u64]) {
-        self.0.unfinished.lock().unwrap().extend(messages);
+    async fn give_up(&self, _: &Event, notice: Notice, traces: Traces) -> Result<(), DeliveryError> {
+        self.0.unfinished.lock().unwrap().extend(traces.posted);
+        self.notify(notice).await
     }
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
@@ -417,6 +418,7 @@ pub struct Wishes {
     pub depth: usize,
     pub query_timeout: Duration,
     pub safety: Safety,
+    pub mode: Mode,
     pub secret: Option<String>,
     pub approvers: Vec<u64>,
     pub allowed_tools: AllowedTools,
@@ -432,6 +434,7 @@ impl Default for Wishes {
             depth: 100,
             query_timeout: Duration::from_secs(30),
             safety: Safety::Edit,
+            mode: Mode::Build,
             secret: None,
             approvers: vec![],
             allowed_tools: AllowedTools::All,
@@ -454,6 +457,7 @@ impl Desk {
         std::fs::create_dir(&parts.host.cwd).unwrap();
         parts.host.query_timeout = wishes.query_timeout;
         parts.choices.safety = wishes.safety;
+        parts.choices.mode = wishes.mode;
         parts.choices.approvers = wishes.approvers;
         parts.choices.allowed_tools = wishes.allowed_tools;
         parts.recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, redactor.clone());
@@ -514,6 +518,7 @@ pub fn host(folder: &Path) -> Host {
         agents: Agents::default(),
         sandbox: String::new(),
         fence: None,
+        scratch: "aetheel-".to_owned(),
         wrapper: vec![],
         cwd: folder.to_owned(),
         query_timeout: Duration::from_secs(60),

@@ -18,7 +18,7 @@ fn a_conversation_of_two_turns_is_told_with_its_usage() {
     let first = done(&mut play);
     assert_eq!(first.outcome, Outcome::Completed);
     assert_eq!(first.text.as_deref(), Some("Hello there from the mock model."));
-    let usage = first.usage.unwrap();
+    let usage = first.usage.clone().unwrap();
     assert_eq!((usage.input, usage.output, usage.cached, usage.context_used, usage.context_size), (100, 20, 10, Some(130), Some(200_000)));
     assert!((usage.cost_usd.unwrap() - 0.000_603).abs() < 1e-9);
     assert_eq!(thinking(&play.actions), "Let me think about it.");
@@ -29,7 +29,7 @@ fn a_conversation_of_two_turns_is_told_with_its_usage() {
     play.start(second);
     let second = done(&mut play);
     assert_eq!(text(&play.actions, 2), "Second turn in the same session.");
-    assert!((second.usage.unwrap().cost_usd.unwrap() - 0.000_603).abs() < 1e-9, "the cost is told for the whole session");
+    assert!((second.usage.clone().unwrap().cost_usd.unwrap() - 0.000_603).abs() < 1e-9, "the cost is told for the whole session");
     assert_eq!(play.written_with("session/new").len(), 1, "the session is warm");
     play.finish().check();
 }
@@ -57,7 +57,7 @@ fn thinking_tokens_are_counted_once_whether_an_agent_counts_them_beside_the_outp
             let ask = asked(&mut play);
             answer(&mut play, ask.ask, aetheel_backend_sdk::wit::Decision::AllowOnce);
         }
-        let usage = done(&mut play).usage.unwrap();
+        let usage = done(&mut play).usage.clone().unwrap();
         assert_eq!(usage.output, 20, "{name}");
         assert_eq!((usage.input, usage.cached, usage.reasoning), (90, 10, 5), "{name}");
     }
@@ -117,6 +117,32 @@ fn an_interrupt_in_a_tool_ends_the_turn() {
 }
 
 #[test]
+fn a_session_that_was_stopped_in_a_command_is_closed_which_ends_it_and_opened_again_for_the_next_prompt() {
+    let mut play = play("codex-interrupt-mid-tool");
+    play.start(with_modes(turn(1), r#"{"default":"agent"}"#)).until_host("session/cancel");
+    assert!(play.written_with("session/close").is_empty());
+    play.command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
+    assert_eq!(done(&mut play).outcome, Outcome::Interrupted);
+    let closed = play.written_with("session/close");
+    assert_eq!(closed.len(), 1);
+    play.cut();
+    let second = next(&play, 2);
+    play.start(with_modes(second, r#"{"default":"agent"}"#));
+    assert!(play.written_with("session/resume").is_empty(), "it is not closed yet");
+    let id = play.id_of("session/close").unwrap();
+    play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    assert_eq!(play.written_with("session/resume")[0]["params"]["sessionId"], closed[0]["params"]["sessionId"]);
+}
+
+#[test]
+fn a_session_that_was_stopped_in_mid_text_stays_open() {
+    let mut play = play("claude-interrupt-mid-text");
+    play.start(turn(1)).until_host("session/cancel").command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
+    done(&mut play);
+    assert!(play.written_with("session/close").is_empty());
+}
+
+#[test]
 fn an_interrupt_while_a_person_is_asked_takes_the_question_back() {
     let mut play = play("claude-interrupt-during-permission");
     play.start(turn(1));
@@ -169,7 +195,7 @@ fn a_session_is_resumed_without_its_history_where_the_agent_can() {
     let first = done(&mut play);
     assert_eq!(first.outcome, Outcome::Completed);
     assert!(first.text.unwrap().starts_with("History: "), "the model knows what was said");
-    assert_eq!(first.usage.unwrap().cost_usd, None, "what the session had cost before is not known");
+    assert_eq!(first.usage.clone().unwrap().cost_usd, None, "what the session had cost before is not known");
     assert!(play.written_with("session/load").is_empty());
     let mut copy = turn(2);
     copy.native_id = Some("68bfe30c-a51e-49e7-87f3-68dc8719301b".to_owned());
@@ -223,7 +249,7 @@ fn another_prompt_steers_the_agent_that_said_it_takes_one() {
     assert_eq!(play.written_with("session/prompt").len(), 2);
     assert!(play.actions.iter().any(|action| matches!(action, Action::Steered(steered) if steered.outcome == SteerOutcome::Injected)));
     assert_eq!((outcome.outcome, outcome.text.as_deref()), (Outcome::Completed, Some("plan finished")), "the last answer ends the turn");
-    assert_eq!(outcome.usage.unwrap().input, 300);
+    assert_eq!(outcome.usage.clone().unwrap().input, 300);
     play.finish();
     assert_eq!(play.done().len(), 1);
     play.check();

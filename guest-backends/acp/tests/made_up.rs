@@ -6,7 +6,8 @@ mod support;
 use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::wit::{
-    Action, Command, Decision, EventKind, Exit, FailureKind, Input, Mode, Outcome, QueryKind, QueryResult, Safety, SpawnFailed, TurnRef,
+    Action, AskKind, Command, Decision, EventKind, Exit, FailureKind, Input, Mode, Outcome, QueryKind, QueryResult, Safety, SpawnFailed,
+    ToolStatus, TurnRef,
 };
 use support::{SESSION, answer, events, failure, is_done, next, query, turn, with_modes};
 
@@ -323,6 +324,46 @@ fn an_ask_that_is_open_when_the_turn_ends_is_answered_in_nobodys_name() {
 }
 
 #[test]
+fn the_arguments_of_a_tool_that_are_told_as_text_are_shown_where_leave_is_asked_and_output_is_not_taken_for_them() {
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    let call = |status: &str| {
+        let text = r#"{\"where\":\"/etc/x\",\"n\":3}"#;
+        let content = format!(r#"[{{"type":"content","content":{{"type":"text","text":"{text}"}}}}]"#);
+        format!(
+            r#"{{"toolCallId":"mcp_srv_put__1","status":"{status}","title":"put (srv MCP Server)","kind":"other","content":{content}}}"#
+        )
+    };
+    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{},"options":[]}}"#, call("pending")));
+    let Some(Action::Ask(ask)) = agent.0.actions.last() else { panic!("{:?}", agent.0.actions.last()) };
+    let AskKind::Permission(start) = &ask.kind else { panic!("{ask:?}") };
+    let input: serde_json::Value = serde_json::from_str(&start.input).unwrap();
+    assert_eq!((start.kind.as_str(), input), ("mcp", serde_json::json!({"where": "/etc/x", "n": 3})));
+
+    let mut agent = Agent::opened(turn(1), NOTHING, "");
+    agent.updates(&call("completed").replacen('{', r#"{"sessionUpdate":"tool_call_update","#, 1));
+    let inputs =
+        events(&agent.0.actions).into_iter().filter_map(|event| if let EventKind::ToolStart(start) = event { Some(start) } else { None });
+    assert!(inputs.map(|start| start.input.as_str()).all(|input| input == "{}"));
+}
+
+#[test]
+fn a_command_that_tells_nothing_but_its_exit_code_failed() {
+    for (text, status, code) in [
+        ("Command exited with code: 3", ToolStatus::Failed, Some(3)),
+        ("Command exited with code: 0", ToolStatus::Ok, None),
+        ("echo: Command exited with code: 3", ToolStatus::Ok, None),
+    ] {
+        let mut agent = Agent::opened(turn(1), NOTHING, "");
+        let content = format!(r#"[{{"type":"content","content":{{"type":"text","text":"{text}"}}}}]"#);
+        let of = r#""toolCallId":"run_shell_command__1","title":"exit 3","kind":"execute""#;
+        agent.updates(&format!(r#"{{"sessionUpdate":"tool_call",{of},"status":"in_progress"}}"#));
+        agent.updates(&format!(r#"{{"sessionUpdate":"tool_call_update",{of},"status":"completed","content":{content}}}"#));
+        let end = events(&agent.0.actions).into_iter().find_map(|event| if let EventKind::ToolEnd(end) = event { Some(end) } else { None });
+        assert_eq!(end.map(|end| (end.status, end.exit_code)), Some((status, code)), "{text}");
+    }
+}
+
+#[test]
 fn a_plan_to_be_approved_is_asked_as_one() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     let call = r##"{"toolCallId":"t","kind":"switch_mode","title":"Ready to code?","rawInput":{"plan":"# Plan"}}"##;
@@ -409,4 +450,91 @@ fn an_interrupted_turn_whose_agent_dies_was_interrupted() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     agent.0.command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 })).exit(Exit::Signal(9));
     assert_eq!(agent.outcome(), &Outcome::Interrupted);
+}
+
+const CLAUDE_MODES: &str = r#","modes":{"currentModeId":"bypassPermissions","availableModes":[{"id":"default","name":"Default"},
+    {"id":"acceptEdits","name":"Accept"},{"id":"plan","name":"Plan Mode"},{"id":"bypassPermissions","name":"Bypass"}]}"#;
+const OPTIONS: &str = r#"[{"optionId":"always","kind":"allow_always","name":"Yes, and bypass permissions"},
+    {"optionId":"yes","kind":"allow_once","name":"Yes"},{"optionId":"no","kind":"reject_once","name":"No"}]"#;
+
+/// A turn that plans, of an agent that may bypass permissions; `modes` are the profile's.
+fn planning(modes: &str, session: &str) -> Agent {
+    let mut start = with_modes(turn(1), modes);
+    start.settings.mode = Mode::Plan;
+    start.settings.safety = Safety::Danger;
+    let mut agent = Agent::opened(start, r#""agentCapabilities":{"loadSession":true}"#, session);
+    if agent.0.id_of("session/set_mode").is_some() {
+        agent.answers("session/set_mode", "{}");
+    }
+    agent
+}
+
+fn wants(agent: &mut Agent, id: &str, call: &str) {
+    agent.asks(id, "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{call},"options":{OPTIONS}}}"#));
+}
+
+#[test]
+fn an_agent_that_may_bypass_permissions_plans_in_the_mode_that_asks_whatever_the_profile_says() {
+    for modes in [r#"{"plan":"plan"}"#, r#"{"plan":"default"}"#, "{}"] {
+        let agent = planning(modes, CLAUDE_MODES);
+        assert_eq!(agent.0.written_with("session/set_mode")[0]["params"]["modeId"], "default", "{modes}");
+        let prompt = agent.0.written_with("session/prompt")[0]["params"]["prompt"].clone();
+        assert!(prompt[0]["text"].as_str().unwrap().starts_with("<planning>"), "it is told: {prompt}");
+        assert_eq!(prompt[1]["text"], "hello");
+    }
+    // Where it may not, as for root, its own mode holds.
+    let agent = planning("{}", &CLAUDE_MODES.replace("bypassPermissions", "dontAsk"));
+    assert_eq!(agent.0.written_with("session/set_mode")[0]["params"]["modeId"], "plan");
+    assert_eq!(agent.0.written_with("session/prompt")[0]["params"]["prompt"][0]["text"], "hello", "it knows already");
+}
+
+#[test]
+fn whoever_plans_changes_nothing_and_nobody_is_asked_for_it() {
+    let mut agent = planning("{}", CLAUDE_MODES);
+    let changing = [
+        r#"{"toolCallId":"a","kind":"edit","title":"Write"}"#,
+        r#"{"toolCallId":"b","kind":"execute","title":"touch x"}"#,
+        r#"{"toolCallId":"c","kind":"other","title":"mcp"}"#,
+        r#"{"toolCallId":"d","title":"unsaid"}"#,
+        r#"{"toolCallId":"e","kind":"delete","title":"rm"}"#,
+    ];
+    for call in changing {
+        wants(&mut agent, "5", call);
+        assert_eq!(agent.last()["result"]["outcome"]["optionId"], "no", "{call}");
+    }
+    assert!(!agent.0.actions.iter().any(|action| matches!(action, Action::Ask(_))), "nobody can allow it");
+    let told = events(&agent.0.actions).into_iter().filter(|kind| matches!(kind, EventKind::Notice(_))).count();
+    assert_eq!(told, changing.len(), "people read what was not done");
+    wants(&mut agent, "6", r#"{"toolCallId":"f","kind":"read","title":"Read"}"#);
+    assert!(matches!(agent.0.actions.last(), Some(Action::Ask(_))), "looking may be allowed");
+    agent.answers("session/prompt", r#"{"stopReason":"cancelled"}"#);
+    assert_eq!(agent.outcome(), &Outcome::Completed, "some end their turn when something is refused: nobody stopped it");
+}
+
+#[test]
+fn after_a_person_agreed_to_a_plan_what_it_needs_is_asked_for_and_never_granted_for_good_with_it() {
+    let mut agent = planning("{}", CLAUDE_MODES);
+    wants(&mut agent, "5", r#"{"toolCallId":"p","kind":"switch_mode","title":"Ready?","rawInput":{"plan":"All of it."}}"#);
+    let Some(Action::Ask(ask)) = agent.0.actions.last().cloned() else { panic!("{:?}", agent.0.actions) };
+    assert_eq!(ask.always_label, None, "that would be leave to bypass permissions");
+    answer(&mut agent.0, ask.ask, Decision::AllowOnce);
+    assert_eq!(agent.last()["result"]["outcome"]["optionId"], "yes");
+    wants(&mut agent, "6", r#"{"toolCallId":"a","kind":"edit","title":"Write"}"#);
+    assert!(matches!(agent.0.actions.last(), Some(Action::Ask(next)) if next.ask != ask.ask), "a person decides");
+}
+
+#[test]
+fn a_running_conversation_that_may_do_everything_can_be_made_to_plan() {
+    let mut start = turn(1);
+    start.settings.safety = Safety::Danger;
+    let mut agent = Agent::opened(start, NOTHING, CLAUDE_MODES);
+    agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    let mut second = next(&agent.0, 2);
+    second.settings.mode = Mode::Plan;
+    second.settings.safety = Safety::Danger;
+    agent.0.start(second);
+    assert_eq!(agent.last()["params"]["modeId"], "default");
+    agent.answers("session/set_mode", "{}");
+    wants(&mut agent, "5", r#"{"toolCallId":"a","kind":"execute","title":"touch x"}"#);
+    assert_eq!(agent.last()["result"]["outcome"]["optionId"], "no");
 }

@@ -7,6 +7,7 @@
 //! `tests/strange.rs` that strange output is told, not dropped, and never ends a link.
 
 mod answer;
+mod beside;
 mod live;
 mod plan;
 mod prompt;

@@ -13,8 +13,12 @@ use aetheel_backend_sdk::wit::{
 use crate::prompt;
 
 const SYSTEM_PROMPT: &str = "system-prompt.md";
+/// Claude Code's name of the mode that plans only.
+pub(crate) const PLAN: &str = "plan";
 /// Claude Code's name of the mode that asks for nothing. A process has it only when it was launched with the flag.
 pub(crate) const BYPASS: &str = "bypassPermissions";
+/// How the operator says that no tool is allowed; no tool of Claude Code is called so.
+const NO_TOOLS: &str = "none";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// Tools that change nothing: approved beforehand at every safety level. Those that change files are not, below
@@ -63,7 +67,9 @@ pub(crate) fn checked(parts: &[Part]) -> Result<String, Failure> {
 /// Returns Claude Code's name of the mode the settings ask for.
 pub(crate) fn mode(settings: &Settings) -> &'static str {
     match (settings.mode, settings.safety) {
-        (Mode::Plan, _) => "plan",
+        (Mode::Plan, _) => PLAN,
+        // Nothing is offered, so that nothing is to be skipped either: what else there may be (MCP servers) asks.
+        (Mode::Build, _) if settings.allowed_tools.iter().all(|tool| tool == NO_TOOLS) && !settings.allowed_tools.is_empty() => "default",
         (Mode::Build, Safety::Default) => "default",
         (Mode::Build, Safety::Edit) => "acceptEdits",
         (Mode::Build, Safety::Danger) => BYPASS,
@@ -89,6 +95,21 @@ impl Fixed {
     pub(crate) fn of(settings: &Settings) -> Self {
         let (system_prompt, options) = (system_prompt(settings).cloned(), settings.options.clone());
         Self { system_prompt, max_turns: settings.max_turns, tools: tools(settings), options }
+    }
+
+    /// As JSON, for another instance.
+    pub(crate) fn kept(&self) -> Option<serde_json::Value> {
+        let Self { system_prompt, max_turns, tools, options } = self;
+        let word = |tool: &Value| if let Value::Text(word) = tool { Some(word.clone()) } else { None };
+        let tools: Vec<String> = tools.iter().map(word).collect::<Option<_>>()?;
+        Some(serde_json::json!({ "system-prompt": system_prompt, "max-turns": max_turns, "tools": tools, "options": options }))
+    }
+
+    /// What another instance kept.
+    pub(crate) fn taken_over(kept: &json::Value) -> Option<Self> {
+        let tools = kept.list("tools").iter().map(|word| Some(Value::Text(word.as_str()?.to_owned()))).collect::<Option<_>>()?;
+        let (system_prompt, options) = (kept.text("system-prompt").map(str::to_owned), kept.text("options")?.to_owned());
+        Some(Self { system_prompt, max_turns: kept.count("max-turns"), tools, options })
     }
 }
 

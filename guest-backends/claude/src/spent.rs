@@ -1,13 +1,17 @@
 //! Tokens and money of the turn.
 
-use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::Usage;
+use aetheel_backend_sdk::json::{Object, Value};
+use aetheel_backend_sdk::wit::{ModelUsage, Usage};
+use aetheel_backend_sdk::{Emit, figures};
 
 /// What the turn used so far, as the model's messages tell it.
 ///
-/// Results count from the start of the process, so what was told before the turn is taken off.
+/// Results count from the start of the process (2.1.197) or of the session, over all its processes (2.1.330), so what was told before the
+/// turn is taken off. What a result adds by itself is told since 2.1.330, and believed before that difference.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
+    /// The process continues a session and told no result yet: its sums may be the session's.
+    unknown_before: bool,
     before: Tokens,
     message: Tokens,
     /// Told by the last result: since the start of the process.
@@ -18,18 +22,42 @@ pub(crate) struct Spent {
     paid_usd: f64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Tokens {
     input: u32,
     output: u32,
     cached: u32,
+    /// Of the input.
+    written: u32,
 }
 
 impl Spent {
+    /// A process begins. `resumed`: it continues a session.
+    pub(crate) fn of_process(resumed: bool) -> Self {
+        Self { unknown_before: resumed, ..Self::default() }
+    }
+
     /// Another turn of the same process begins.
     pub(crate) fn begin_turn(&mut self) {
-        let Self { told, told_usd, .. } = *self;
-        *self = Self { told, told_usd, paid: told, paid_usd: told_usd, ..Self::default() };
+        let Self { unknown_before, told, told_usd, .. } = *self;
+        *self = Self { unknown_before, told, told_usd, paid: told, paid_usd: told_usd, ..Self::default() };
+    }
+
+    /// What the process told so far, as JSON for another instance.
+    pub(crate) fn kept(&self) -> serde_json::Value {
+        let Tokens { input, output, cached, written } = self.told;
+        serde_json::json!({ "input": input, "output": output, "cached": cached, "written": written, "usd": self.told_usd })
+    }
+
+    /// What another instance kept.
+    pub(crate) fn taken_over(kept: &Value) -> Option<Self> {
+        let told = Tokens {
+            input: kept.count("input")?,
+            output: kept.count("output")?,
+            cached: kept.count("cached")?,
+            written: kept.count("written").unwrap_or_default(),
+        };
+        Some(Self { told, told_usd: kept.number("usd")?, ..Self::default() })
     }
 
     /// A message begins; takes its first count.
@@ -46,31 +74,58 @@ impl Spent {
             input: end.input.max(self.message.input),
             output: end.output.max(self.message.output),
             cached: end.cached.max(self.message.cached),
+            written: end.written.max(self.message.written),
         };
         let sum = self.before.and(self.message);
         Usage { context_used: self.context_used(), ..sum.usage() }
     }
 
-    /// Returns what a `result` line says of the whole turn. `model` is the main model's name.
+    /// Returns what a `result` line says of the whole turn. `model` is the main model's name; `aside`: something beside the model's messages may
+    /// have used tokens.
     ///
     /// `modelUsage` counts sub-agents and requests that were made again without streaming, as the cost does; `usage`
     /// leaves both out.
-    pub(crate) fn of_result(&mut self, result: &Value, model: Option<&str>) -> Option<Usage> {
-        let models = result.get("modelUsage").and_then(Value::as_object);
-        self.told = match models.filter(|models| !models.is_empty()) {
-            Some(models) => models.values().map(Tokens::of_model).fold(Tokens::default(), Tokens::and),
-            // Without them there is only what this one result used.
-            None => self.told.and(Tokens::of(result.get("usage")?)),
+    pub(crate) fn of_result(&mut self, result: &Value, model: Option<&str>, aside: bool, emit: &mut Emit) -> Option<Usage> {
+        let added = result.get("model_usage_since_last_result").and_then(Value::as_object).filter(|models| !models.is_empty());
+        let models = added.or_else(|| result.get("modelUsage").and_then(Value::as_object)).filter(|models| !models.is_empty());
+        let total = |models: &Object| models.values().map(Tokens::of_model).fold(Tokens::default(), Tokens::and);
+        let cost = match added {
+            Some(models) => models.values().map(|model| model.number("costUSD")).sum::<Option<f64>>().map(|added| self.told_usd + added),
+            None => result.number("total_cost_usd"),
         };
-        let cost = result.number("total_cost_usd");
+        let first = std::mem::take(&mut self.unknown_before);
+        let before = self.told;
+        self.told = match (added, models) {
+            (Some(models), _) => self.told.and(total(models)),
+            (None, Some(models)) => total(models),
+            // Without them there is only what this one result used.
+            (None, None) => self.told.and(Tokens::of(result.get("usage")?)),
+        };
         self.told_usd = cost.unwrap_or(self.told_usd);
+        let seen = self.before.and(self.message);
+        let mut told_cost = cost.map(|cost| since(self.paid_usd, cost));
+        if first && added.is_none() && !aside && !figures::fits(&self.told.without(before).usage(), &seen.usage()) {
+            emit.unrecognised(
+                "tokens that the turn did not use: those of the whole session?",
+                Some("modelUsage".to_owned()),
+                &result.to_string(),
+            );
+            // Later results are counted from these sums.
+            (self.paid, self.paid_usd) = (self.told.without(seen), self.told_usd);
+            told_cost = None;
+        }
         let sum = self.told.without(self.paid);
         if sum.input == 0 && sum.output == 0 && sum.cached == 0 {
             return None;
         }
         let main = models.and_then(|models| models.get(model?).or_else(|| models.values().next()));
+        // Sums of earlier turns, or of another result of this one, are not told model by model.
+        let whole = if added.is_some() { before == self.paid } else { self.paid == Tokens::default() && !first };
+        let by_model =
+            models.filter(|_| whole).map(|models| models.fields().map(|(name, told)| Tokens::of_model(told).named(name, told)).collect());
         Some(Usage {
-            cost_usd: cost.map(|cost| since(self.paid_usd, cost)),
+            cost_usd: told_cost,
+            models: by_model.unwrap_or_default(),
             context_used: self.context_used(),
             context_size: main.and_then(|main| main.count("contextWindow")),
             ..sum.usage()
@@ -78,7 +133,7 @@ impl Spent {
     }
 
     fn context_used(&self) -> Option<u32> {
-        let Tokens { input, output, cached } = self.message;
+        let Tokens { input, output, cached, .. } = self.message;
         Some(input.saturating_add(cached).saturating_add(output)).filter(|&tokens| tokens > 0)
     }
 }
@@ -95,6 +150,7 @@ impl Tokens {
             input: count("input_tokens").saturating_add(count("cache_creation_input_tokens")),
             output: count("output_tokens"),
             cached: count("cache_read_input_tokens"),
+            written: count("cache_creation_input_tokens"),
         }
     }
 
@@ -104,6 +160,7 @@ impl Tokens {
             input: count("inputTokens").saturating_add(count("cacheCreationInputTokens")),
             output: count("outputTokens"),
             cached: count("cacheReadInputTokens"),
+            written: count("cacheCreationInputTokens"),
         }
     }
 
@@ -112,6 +169,7 @@ impl Tokens {
             input: self.input.saturating_add(more.input),
             output: self.output.saturating_add(more.output),
             cached: self.cached.saturating_add(more.cached),
+            written: self.written.saturating_add(more.written),
         }
     }
 
@@ -120,18 +178,16 @@ impl Tokens {
             input: self.input.saturating_sub(less.input),
             output: self.output.saturating_sub(less.output),
             cached: self.cached.saturating_sub(less.cached),
+            written: self.written.saturating_sub(less.written),
         }
     }
 
+    fn named(self, model: &str, told: &Value) -> ModelUsage {
+        let Self { input, output, cached, written } = self;
+        ModelUsage { model: model.to_owned(), input, output, cached, cache_write: written, cost_usd: told.number("costUSD") }
+    }
+
     fn usage(self) -> Usage {
-        Usage {
-            input: self.input,
-            output: self.output,
-            cached: self.cached,
-            reasoning: 0,
-            cost_usd: None,
-            context_used: None,
-            context_size: None,
-        }
+        Usage { input: self.input, output: self.output, cached: self.cached, cache_write: self.written, ..Usage::default() }
     }
 }

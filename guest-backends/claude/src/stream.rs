@@ -11,15 +11,28 @@ use aetheel_backend_sdk::wit::{Failure, Level, Line, Outcome, Pipe, Spawn, Start
 use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::answer::{Answer, Holds};
+use crate::beside::{self, Tasks};
 use crate::spent::Spent;
 use crate::todo::Todo;
 use crate::{plan, result, tool};
 
 /// Lines that say nothing a turn needs: answers of the control protocol, signs of life, hints for a user interface.
-const IGNORED_TYPES: [&str; 7] =
-    ["auth_status", "control_cancel_request", "control_response", "keep_alive", "prompt_suggestion", "tool_progress", "tool_use_summary"];
+const IGNORED_TYPES: [&str; 8] = [
+    "auth_status",
+    // How far a message of ours is (2.1.330).
+    "command_lifecycle",
+    "control_cancel_request",
+    "control_response",
+    "keep_alive",
+    "prompt_suggestion",
+    "tool_progress",
+    "tool_use_summary",
+];
 /// `system` lines that say nothing a turn needs: progress that other lines tell better, and hooks of the operator.
-const IGNORED_SYSTEM: [&str; 12] = [
+const IGNORED_SYSTEM: [&str; 15] = [
+    // 2.1.330; what it means for the end of a turn is seen to in `live`.
+    "background_tasks_changed",
+    "control_request_progress",
     "files_persisted",
     "hook_progress",
     "hook_response",
@@ -27,18 +40,25 @@ const IGNORED_SYSTEM: [&str; 12] = [
     "model_refusal_no_fallback",
     "session_state_changed",
     "status",
-    "task_notification",
     "task_progress",
-    "task_started",
     "task_updated",
     "thinking_tokens",
+    "ui_invalidate",
+    "vcs_state_changed",
+    "worker_shutting_down",
 ];
+/// Tools that use tokens of their own.
+const ASKS_A_MODEL: [&str; 5] = ["Agent", "Task", "Skill", "WebFetch", "WebSearch"];
+/// `system` lines with words for people (2.1.330).
+const WORDS: [&str; 5] = ["informational", "model_consent_fallback", "model_fallback", "model_refusal_fallback", "notification"];
 /// What Claude Code says in the place of an answer that has no text.
 const NO_CONTENT: &str = "(no content)";
 
 /// Begins the result of a run that succeeded, also where the rest is missing: Claude Code 2.1.197 exits without waiting
 /// until a slow reader has taken everything, and the line repeats the whole answer.
 const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"#;
+/// The same of 2.1.330, which says so somewhere before the answer.
+const SUCCESS_SINCE: [&str; 2] = [r#"{"duration_api_ms":"#, r#","is_error":false,"#];
 
 /// Claude Code, as it speaks in one turn.
 #[derive(Debug, Default)]
@@ -55,7 +75,10 @@ pub struct Claude {
     refused: Vec<String>,
     answer: Answer,
     spent: Spent,
+    /// Something beside the messages of the model may have used tokens: a sub-agent, a tool that asks a model, another attempt.
+    aside: bool,
     todo: Todo,
+    tasks: Tasks,
 }
 
 impl Agent for Claude {
@@ -65,6 +88,7 @@ impl Agent for Claude {
 
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
         self.resumed = start.native_id.clone().filter(|_| !start.fork);
+        self.spent = Spent::of_process(start.native_id.is_some());
         plan::launch(start, emit)
     }
 
@@ -89,9 +113,19 @@ impl Claude {
         *self = Self { resumed, todo, spent, ..Self::default() };
     }
 
-    /// Another process tells what follows, and counts money and tokens from nothing.
-    pub(crate) fn restarted(&mut self) {
-        self.spent = Spent::default();
+    /// What outlives a turn, as JSON for another instance.
+    pub(crate) fn kept(&self) -> serde_json::Value {
+        serde_json::json!({ "spent": self.spent.kept(), "tasks": self.todo.kept() })
+    }
+
+    /// What another instance kept.
+    pub(crate) fn taken_over(kept: &Value) -> Option<Self> {
+        Some(Self { spent: Spent::taken_over(&kept["spent"])?, todo: Todo::taken_over(kept.list("tasks")), ..Self::default() })
+    }
+
+    /// Another process tells what follows. `resumed`: it continues a session, whose money and tokens it may count on from.
+    pub(crate) fn restarted(&mut self, resumed: bool) {
+        self.spent = Spent::of_process(resumed);
     }
 
     /// The session it said it is in, in this turn.
@@ -109,7 +143,7 @@ impl Claude {
         match message {
             Some(Value::Array(messages)) => messages.iter().filter_map(|message| self.message(message, &message.to_string(), emit)).last(),
             Some(message @ Value::Object(_)) => self.message(message, text, emit),
-            _ if text.starts_with(SUCCESS) => {
+            _ if text.starts_with(SUCCESS) || (text.starts_with(SUCCESS_SINCE[0]) && text.contains(SUCCESS_SINCE[1])) => {
                 emit.diagnostic(Level::Warn, "the result of Claude Code is cut off; the answer is whole, tokens and cost are not known");
                 Some(TurnResult { outcome: Outcome::Completed, text: self.answer.rest(), usage: None })
             }
@@ -131,7 +165,7 @@ impl Claude {
             Some("assistant") => self.assistant(message, parent, raw, emit),
             Some("user") => self.user(message, raw, emit),
             Some("result") => return Some(self.result(message, emit)),
-            Some("rate_limit_event") => rate_limit(&message["rate_limit_info"], emit),
+            Some("rate_limit_event") => beside::rate_limit(&message["rate_limit_info"], emit),
             Some(kind) if IGNORED_TYPES.contains(&kind) => {}
             Some(kind) => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw),
             None => emit.unrecognised("line without a type", Some("type".to_owned()), raw),
@@ -154,9 +188,24 @@ impl Claude {
                 let status_text = status.map(|status| format!(", {status}")).unwrap_or_default();
                 let text =
                     format!("attempt {} of {} ({}{status_text})", count("attempt"), count("max_retries"), error.unwrap_or("unknown error"));
+                self.aside = true;
                 emit.retry(result::kind(status, error, ""), text, message.count("retry_delay_ms"));
             }
-            Some("compact_boundary") => emit.notice("Claude Code shortened the conversation to make room"),
+            Some(subtype) if WORDS.contains(&subtype) => {
+                if let Some(said) = message.text("content").or_else(|| message.text("text")).filter(|said| !said.trim().is_empty()) {
+                    emit.notice(said);
+                }
+            }
+            // By a rule or a mode: nobody was asked (2.1.330). The end of the use is told as an error like any other.
+            Some("permission_denied") => match message.text("tool_use_id") {
+                Some(tool_use) => self.refuse(tool_use),
+                None => emit.unrecognised("denial of no use of a tool", Some("tool_use_id".to_owned()), raw),
+            },
+            Some("compact_boundary") => {
+                self.aside = true;
+                emit.notice("Claude Code shortened the conversation to make room");
+            }
+            Some("task_started" | "task_notification") => self.tasks.told(message, emit),
             Some(subtype) if IGNORED_SYSTEM.contains(&subtype) => {}
             Some(subtype) => emit.unrecognised(format!("system line {subtype:?}"), Some("subtype".to_owned()), raw),
             None => emit.unrecognised("system line without a subtype", Some("subtype".to_owned()), raw),
@@ -250,12 +299,13 @@ impl Claude {
                     said => self.answer.aside(said, emit),
                 },
                 (Some("text"), None) => self.answer.whole(id, Holds::Text, block.text("text").unwrap_or_default(), emit),
-                (Some("text"), Some(parent)) => emit.tool_output(parent, block.text("text").unwrap_or_default()),
+                (Some("text"), Some(parent)) => emit.text_of(parent, 0, block.text("text").unwrap_or_default()),
                 (Some("thinking"), None) => self.answer.whole(id, Holds::Thinking, block.text("thinking").unwrap_or_default(), emit),
                 (Some("thinking"), Some(_)) | (Some("redacted_thinking"), _) => {}
                 (Some("tool_use"), _) => {
                     let (tool, name) = (block.text("id").unwrap_or_default(), block.text("name").unwrap_or_default());
                     let input = &block["input"];
+                    self.aside |= parent.is_some() || ASKS_A_MODEL.contains(&name);
                     if parent.is_none() {
                         self.answer.whole(id, Holds::Tool(tool.to_owned()), "", emit);
                     }
@@ -316,7 +366,7 @@ impl Claude {
         {
             self.session_ready(id, emit);
         }
-        let usage = self.spent.of_result(line, self.model.as_deref());
+        let usage = self.spent.of_result(line, self.model.as_deref(), self.aside, emit);
         result::turn_result(line, self.error.as_deref(), &mut self.answer, usage)
     }
 }
@@ -339,13 +389,4 @@ fn tool_output(content: &Value, path: &str, raw: &str, emit: &mut Emit) -> Strin
         }
     }
     texts.join("\n")
-}
-
-/// Subscriptions tell in every run how much of them is used.
-fn rate_limit(info: &Value, emit: &mut Emit) {
-    match info.text("status") {
-        Some("allowed") | None => {}
-        Some("allowed_warning") => emit.notice("the usage limit of the Claude account is near"),
-        Some(_) => emit.notice("the usage limit of the Claude account is reached"),
-    }
 }

@@ -23,6 +23,23 @@ enum Change {
 }
 
 impl Todo {
+    /// The tasks, as JSON for another instance. Between turns nothing changes them.
+    pub(crate) fn kept(&self) -> serde_json::Value {
+        let word = |status| match status {
+            PlanStatus::Done => "completed",
+            PlanStatus::Active => "in_progress",
+            PlanStatus::Pending => "pending",
+        };
+        let task = |task: &Task| serde_json::json!({ "id": task.id, "subject": task.entry.text, "status": word(task.entry.status) });
+        self.tasks.iter().map(task).collect()
+    }
+
+    /// What another instance kept.
+    pub(crate) fn taken_over(tasks: &[Value]) -> Self {
+        let task = |task: &Value| Some(Task { id: task.text("id")?.to_owned(), entry: entry(task, "subject")? });
+        Self { tasks: tasks.iter().filter_map(task).collect(), pending: Vec::new() }
+    }
+
     /// Notes the use of a tool. Returns the plan when that is already a new one.
     pub(crate) fn used(&mut self, id: &str, tool: &str, input: &Value) -> Option<Vec<PlanEntry>> {
         match tool {

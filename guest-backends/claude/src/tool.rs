@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tool::Tools;
-use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
+use aetheel_backend_sdk::wit::{FileChange, FileDiff, ToolEnd, ToolStart, ToolStatus};
 
 /// The tools of Claude Code 2.1.197 (and earlier names of them) by unified kind; the descriptor says the same. `Agent` is listed
 /// as `Task`.
@@ -71,6 +71,24 @@ fn unhappy(output: &str, beside: &Value) -> ToolStatus {
     }
 }
 
+/// What a use of `Write` or `Edit` would change; whether a file is there that `Write` replaces it does not say.
+pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
+    let Some(path) = input.text("file_path") else { return Vec::new() };
+    let text = |from: &Value, key| from.text(key).map(str::to_owned);
+    let of = |edit: &Value| FileDiff {
+        path: path.to_owned(),
+        old_text: text(edit, "old_string"),
+        new_text: text(edit, "new_string"),
+        ..FileDiff::default()
+    };
+    match name {
+        "Write" => vec![FileDiff { path: path.to_owned(), new_text: text(input, "content"), ..FileDiff::default() }],
+        "Edit" => vec![of(input)],
+        "MultiEdit" => input.list("edits").iter().map(of).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// What `Write` and `Edit` say they changed.
 fn diff(beside: &Value) -> Option<FileDiff> {
     let path = beside.text("filePath")?.to_owned();
@@ -89,7 +107,8 @@ fn diff(beside: &Value) -> Option<FileDiff> {
             unified.push('\n');
         }
     }
-    Some(FileDiff { path, old_text: None, new_text, unified: Some(unified).filter(|unified| !unified.is_empty()) })
+    let change = if new_text.is_some() { FileChange::Added } else { FileChange::Edited };
+    Some(FileDiff { path, change, new_text, unified: Some(unified).filter(|unified| !unified.is_empty()), ..FileDiff::default() })
 }
 
 #[cfg(test)]

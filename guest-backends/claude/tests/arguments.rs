@@ -149,6 +149,15 @@ fn allowed_tools_limit_what_is_offered_and_approve_what_the_level_covers() {
 }
 
 #[test]
+fn where_no_tool_is_allowed_no_permission_is_skipped() {
+    for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
+        let found = arguments(with(|settings| (settings.safety, settings.allowed_tools) = (safety, vec!["none".to_owned()])));
+        assert!(has(&found, &["--permission-mode", "default"]) && has(&found, &["--tools", "none"]), "{found:?}");
+        assert!(!found.iter().any(|argument| argument.contains("skip") || argument == "acceptEdits"), "{found:?}");
+    }
+}
+
+#[test]
 fn the_agents_own_memory_is_off() {
     let (spawn, _) = spawned(start("hi"));
     let set: Vec<&str> = spawn.environment.iter().map(|variable| variable.name.as_str()).collect();

@@ -11,6 +11,7 @@ use aetheel_backend_sdk::wit::{
 use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::limits::{self, Limits};
+use crate::live::OWN_TEMPORARY_FOLDER;
 use crate::native_id::NativeId;
 use crate::story::{Life, Story};
 use crate::tokens::Tokens;
@@ -69,6 +70,10 @@ impl Agent for Once {
             }
             Some(effort) => emit.diagnostic(Level::Warn, format!("Codex has no effort {effort:?}: left at its default")),
             None => {}
+        }
+        if sandbox == Some("workspace-write") {
+            let (key, value) = OWN_TEMPORARY_FOLDER;
+            arguments.extend(["-c".to_owned(), format!("{key}={value}")]);
         }
         let own = prompt::own_settings(settings);
         arguments.extend(own.into_iter().flat_map(|(key, value)| ["-c".to_owned(), format!("{key}={value}")]));

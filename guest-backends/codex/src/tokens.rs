@@ -51,9 +51,7 @@ impl Tokens {
             output: self.output,
             cached: self.cached,
             reasoning: self.reasoning,
-            cost_usd: None,
-            context_used: None,
-            context_size: None,
+            ..Usage::default()
         }
     }
 }

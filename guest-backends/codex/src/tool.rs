@@ -2,9 +2,9 @@
 //!
 //! Kinds are those of the contract, native names those of `exec`: `command_execution`, `file_change` …
 
-use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
+use aetheel_backend_sdk::wit::{FileChange, FileDiff, ToolEnd, ToolStart, ToolStatus};
 use serde_json::json;
 
 const TITLE_BYTES: usize = 120;
@@ -107,15 +107,30 @@ fn change_kind<'a>(change: &'a Value) -> &'a str {
     change["kind"].as_str().or_else(|| change["kind"].text("type")).unwrap_or_default()
 }
 
+/// What the use of `file_change` changes, as its start told.
+pub(crate) fn diffs(start: &ToolStart) -> Vec<FileDiff> {
+    let input = json::parse(&start.input).unwrap_or(Value::Null);
+    input.list("changes").iter().map(diff).collect()
+}
+
 /// The `diff` of a new or deleted file is its content.
 fn diff(change: &Value) -> FileDiff {
     let told = change.text("diff").map(str::to_owned);
     let path = change.text("path").unwrap_or_default().to_owned();
-    let none = FileDiff { path, old_text: None, new_text: None, unified: None };
+    let none = FileDiff { path, ..FileDiff::default() };
     match change_kind(change) {
-        "add" => FileDiff { new_text: told, ..none },
-        "delete" => FileDiff { old_text: told, ..none },
-        _ => FileDiff { unified: told, ..none },
+        "add" => FileDiff { change: FileChange::Added, new_text: told, ..none },
+        "delete" => FileDiff { change: FileChange::Deleted, old_text: told, ..none },
+        _ => match change["kind"].text("move_path").filter(|to| *to != none.path) {
+            Some(to) => FileDiff {
+                path: to.to_owned(),
+                change: FileChange::Renamed,
+                old_path: Some(none.path),
+                unified: told,
+                ..FileDiff::default()
+            },
+            None => FileDiff { unified: told, ..none },
+        },
     }
 }
 
@@ -155,7 +170,6 @@ fn unwrapped(command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_backend_sdk::json;
 
     #[test]
     fn a_command_is_shown_without_its_shell() {
@@ -182,6 +196,10 @@ mod tests {
         let starts = [start("file_change", &exec), start("file_change", &server)].map(|start| start.expect("a tool"));
         assert_eq!((&starts[0].kind, &starts[0].title, &starts[0].target), (&starts[1].kind, &starts[1].title, &starts[1].target));
         assert_eq!(starts[0].kind, "file_write");
-        assert_eq!(end("file_change", &server).diffs[0].new_text.as_deref(), Some("x\n"));
+        let added = &end("file_change", &server).diffs[0];
+        assert_eq!((added.new_text.as_deref(), added.change), (Some("x\n"), FileChange::Added));
+        let moved = r#"{"id":"i","type":"fileChange","changes":[{"path":"/a","kind":{"type":"update","move_path":"/b"},"diff":""}]}"#;
+        let moved = diffs(&start("file_change", &json::parse(moved).expect("JSON")).expect("a tool"));
+        assert_eq!((moved[0].path.as_str(), moved[0].old_path.as_deref(), moved[0].change), ("/b", Some("/a"), FileChange::Renamed));
     }
 }

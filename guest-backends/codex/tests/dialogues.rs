@@ -35,14 +35,14 @@ fn a_conversation_streams_its_text_and_thoughts_and_tells_what_each_turn_used() 
     assert_eq!(thoughts(&play.actions), ["Let me think about it."]);
     let pieces = events(&play.actions).filter(|event| matches!(event, EventKind::Text(_))).count();
     assert!(pieces > 1, "text comes in pieces");
-    let usage = first.usage.unwrap();
+    let usage = first.usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output, usage.reasoning), (90, 10, 20, 5));
     assert_eq!((usage.context_used, usage.context_size), (Some(120), Some(258_400)));
     assert!(ids(&play.actions)[0].starts_with(THREAD));
 
     play.start(StartTurn { turn: 2, native_id: Some(ids(&play.actions)[0].to_owned()), ..live("second") });
     let second = until_done(&mut play);
-    assert_eq!((second.turn, second.usage.unwrap().input), (2, 90), "not the sum of both");
+    assert_eq!((second.turn, second.usage.clone().unwrap().input), (2, 90), "not the sum of both");
     assert_eq!(play.written_with("thread/start").len(), 1, "the second turn finds the thread open");
     assert_eq!(ids(&play.actions).len(), 1);
     let begun = &play.written_with("turn/start")[1]["params"];
@@ -54,7 +54,7 @@ fn a_conversation_streams_its_text_and_thoughts_and_tells_what_each_turn_used() 
 #[test]
 fn a_thread_is_opened_with_what_the_safety_level_and_mode_mean() {
     for (safety, mode, approval, sandbox) in [
-        (Safety::Default, Mode::Build, "untrusted", "workspace-write"),
+        (Safety::Default, Mode::Build, "on-request", "read-only"),
         (Safety::Edit, Mode::Build, "on-request", "workspace-write"),
         (Safety::Danger, Mode::Build, "never", "danger-full-access"),
         (Safety::Danger, Mode::Plan, "never", "read-only"),
@@ -68,10 +68,11 @@ fn a_thread_is_opened_with_what_the_safety_level_and_mode_mean() {
         play.start(start).until(is_done);
         assert!(play.actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.model.as_deref() == Some("gpt-x"))));
         let params = &play.written_with("thread/start")[0]["params"];
-        assert_eq!(
-            params,
-            &json!({"cwd": "/srv/proj", "approvalPolicy": approval, "sandbox": sandbox, "developerInstructions": "Be kind."})
-        );
+        let mut opened = json!({"cwd": "/srv/proj", "approvalPolicy": approval, "sandbox": sandbox, "developerInstructions": "Be kind."});
+        if sandbox == "workspace-write" {
+            opened["config"] = json!({"sandbox_workspace_write.exclude_slash_tmp": true});
+        }
+        assert_eq!(params, &opened);
         let params = &play.written_with("turn/start")[0]["params"];
         assert_eq!((&params["model"], &params["effort"]), (&json!("gpt-x"), &json!("high")));
         let plan = json!({"mode": "plan", "settings": {"model": "gpt-x", "reasoning_effort": "high", "developer_instructions": null}});
@@ -123,7 +124,7 @@ fn settings_that_differ_from_the_last_turn_are_in_force_from_this_one_on() {
     until_done(&mut play);
     let params = &play.written_with("turn/start")[1]["params"];
     assert_eq!((&params["model"], &params["effort"], &params["cwd"]), (&json!("gpt-5.5"), &json!("low"), &json!("/srv/other")));
-    assert_eq!((&params["approvalPolicy"], &params["sandboxPolicy"]["type"]), (&json!("untrusted"), &json!("workspaceWrite")));
+    assert_eq!((&params["approvalPolicy"], &params["sandboxPolicy"]["type"]), (&json!("on-request"), &json!("readOnly")));
     let input = params["input"].as_array().unwrap();
     assert_eq!(input.len(), 2, "the changed system prompt goes before the prompt: {input:?}");
     assert!(input[0]["text"].as_str().unwrap().contains("\nTwo.\n"));
@@ -148,7 +149,7 @@ fn a_resumed_thread_is_told_only_what_it_does_not_know() {
     let resumed = &play.written_with("thread/resume")[0]["params"];
     assert_eq!((&resumed["threadId"], &resumed["excludeTurns"]), (&json!(THREAD), &json!(true)));
     assert_eq!(resumed.get("developerInstructions"), None, "they would be ignored");
-    let usage = done.usage.unwrap();
+    let usage = done.usage.clone().unwrap();
     assert_eq!((usage.input, usage.output), (90, 20), "the sums of the old turn, told again on resuming, are not this one's");
     end(&mut play);
 
@@ -356,7 +357,7 @@ fn questions_reach_people_and_the_answers_the_model() {
         let ask = until_ask(&mut play);
         let AskKind::Questions(questions) = &ask.kind else { panic!("{ask:?}") };
         assert_eq!((questions[0].text.as_str(), questions[0].free_text), ("Which colour?", true));
-        assert_eq!(questions[0].options, ["Red", "Blue"]);
+        assert_eq!(questions[0].options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(), ["Red", "Blue"]);
         let checked = decision != Decision::Dismissed;
         play.command(answer(ask.ask, decision));
         assert_eq!(play.written_with("\"answers\"")[0]["result"], reply);
@@ -464,7 +465,7 @@ fn a_message_is_steered_into_the_running_turn() {
         .filter_map(|event| if let EventKind::ToolOutput(output) = event { Some(output.text.as_str()) } else { None })
         .collect();
     assert_eq!(output, "one\n", "live output");
-    assert_eq!(done.usage.unwrap().input, 270, "three calls of the model");
+    assert_eq!(done.usage.clone().unwrap().input, 270, "three calls of the model");
     end(&mut play);
 
     let mut queued = support::play("live-steer-mid-turn");

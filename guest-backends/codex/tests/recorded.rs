@@ -58,7 +58,7 @@ fn an_answer_is_the_last_message_and_its_usage_is_without_what_was_cached() {
     let actions = actions("plain");
     let done = done(&actions);
     assert_eq!((&done.outcome, done.text.as_deref()), (&Outcome::Completed, Some("MOCK ANSWER: Say hello.")));
-    let usage = done.usage.unwrap();
+    let usage = done.usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output), (840, 200, 5));
     assert_eq!(shown(&actions), ["MOCK ANSWER: Say hello."]);
     assert_eq!(thoughts(&self::actions("think")).len(), 1);
@@ -74,7 +74,7 @@ fn the_usage_of_a_resumed_turn_is_what_came_on_top() {
 
     let third = Fixture::load(&folder().join("resume-3"));
     let resumed = run::<Backend>(StartTurn { native_id: Some(id), ..start("recorded") }, third.inputs());
-    let usage = done(&resumed).usage.unwrap();
+    let usage = done(&resumed).usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output), (1080 - 200, 200, 16));
     assert!(ids(&resumed).pop().unwrap().ends_with(".u3180-600-38-0"));
     let begun = StartTurn { native_id: Some(format!("{THREAD}.u9999-1-1-1")), ..start("recorded") };
@@ -221,6 +221,8 @@ fn safety_and_mode_choose_the_sandbox() {
         let given = arguments(start);
         assert_eq!(given[..4], ["exec", "-s", sandbox, "resume"], "`resume` does not know -s");
         assert!(!given.iter().any(|argument| argument.contains("bypass")));
+        let own = ["-c", "sandbox_workspace_write.exclude_slash_tmp=true"];
+        assert_eq!(given.windows(2).any(|pair| pair == own), sandbox == "workspace-write", "`/tmp` is everybody's");
         assert_eq!(given[given.len() - 3..], ["--", THREAD, "-"]);
     }
     assert_eq!(arguments(StartTurn { native_id: Some(THREAD.to_owned()), fork: true, ..start("hi") })[1], "fork");

@@ -1,8 +1,10 @@
 //! What the demo agent asks, and how it is answered.
 
-use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Question, ToolStart};
+use aetheel_backend_sdk::wit::{
+    Answer, AnswerForm, AskKind, AskOption, Choice, Decision, FileChange, FileDiff, Question, Scope, ToolStart,
+};
+use aetheel_backend_sdk::{Emit, Offer};
 use serde_json::json;
 
 /// Asks people what the agent wants to know; which kind it is, its fields say.
@@ -25,16 +27,69 @@ pub(crate) fn ask(said: &Value, emit: &mut Emit) {
     } else {
         AskKind::Questions(said.list("questions").iter().map(question).collect())
     };
-    emit.ask(key, said.string("title"), kind, said.text("always").map(str::to_owned));
+    let offer = Offer {
+        always: said.text("always").map(str::to_owned),
+        options: said.list("options").iter().map(option).collect(),
+        diffs: said.list("diffs").iter().map(diff).collect(),
+        changeable: said.is_true("changeable"),
+    };
+    emit.ask(key, said.string("title"), kind, offer);
+}
+
+fn option(said: &Value) -> AskOption {
+    let scope = match said.text("scope") {
+        Some("session") => Scope::Session,
+        Some("project") => Scope::Project,
+        Some("user") => Scope::User,
+        Some("always") => Scope::Always,
+        _ => Scope::Once,
+    };
+    AskOption { id: said.string("id"), label: said.string("label"), allows: said.is_true("allows"), scope }
+}
+
+/// What is changed in a file.
+pub(crate) fn diff(said: &Value) -> FileDiff {
+    let text = |key| said.text(key).map(str::to_owned);
+    let change = match said.text("change") {
+        Some("added") => FileChange::Added,
+        Some("deleted") => FileChange::Deleted,
+        Some("renamed") => FileChange::Renamed,
+        _ => FileChange::Edited,
+    };
+    FileDiff {
+        path: said.string("path"),
+        change,
+        old_path: text("was"),
+        binary: said.is_true("binary"),
+        old_text: text("old"),
+        new_text: text("new"),
+        unified: text("diff"),
+    }
+}
+
+fn choice(said: &Value) -> Option<Choice> {
+    let label = said.as_str().or_else(|| said.text("label"))?;
+    let id = said.text("id").unwrap_or(label).to_owned();
+    Some(Choice { id, description: said.text("says").map(str::to_owned), ..Choice::plain(label) })
 }
 
 fn question(said: &Value) -> Question {
     Question {
         id: said.string("id"),
         text: said.string("text"),
-        options: said.list("options").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        description: said.text("says").map(str::to_owned),
+        form: match said.text("form") {
+            Some("number") => AnswerForm::Number,
+            Some("whole") => AnswerForm::Whole,
+            Some("yes-no") => AnswerForm::YesNo,
+            _ => AnswerForm::Text,
+        },
+        options: said.list("options").iter().filter_map(choice).collect(),
         many: said.is_true("many"),
         free_text: said.is_true("words"),
+        optional: said.is_true("optional"),
+        preset: said.list("preset").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        secret: said.is_true("secret"),
     }
 }
 
@@ -53,7 +108,16 @@ pub(crate) fn told(answer: Answer) -> serde_json::Value {
             line["answers"] = json!(answers);
             json!("answers")
         }
+        Decision::AllowChanged(input) => {
+            line["input"] = serde_json::from_str(&input).unwrap_or_default();
+            json!("changed")
+        }
+        Decision::Chosen(id) => {
+            line["option"] = json!(id);
+            json!("chosen")
+        }
         Decision::Dismissed => json!("dismissed"),
+        Decision::Declined => json!("declined"),
     };
     line
 }

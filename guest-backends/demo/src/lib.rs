@@ -1,15 +1,17 @@
 //! The demo agent, `aetheel demo-agent`, as a backend: the smallest whole example of one.
 //!
-//! Owns what the lines of `src/demo.rs` mean; what it asks is read in [`ask`], and what all one-shot agents have in common comes from the SDK.
+//! Owns what the lines of `src/demo.rs` mean; what it asks is read in [`ask`], what it makes and works on in [`report`]. What
+//! all one-shot agents have in common comes from the SDK.
 
 mod ask;
+mod report;
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, spawn};
 use aetheel_backend_sdk::rpc::write;
 use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Chunk, Failure, Line, Outcome, PlanEntry, PlanStatus, PutFile, Spawn, StartTurn, Usage, Value as Argument,
+    Action, Answer, Chunk, EventKind, Failure, Line, Outcome, PutFile, Spawn, StartTurn, ToolEnd, Usage, Value as Argument,
 };
 use aetheel_backend_sdk::{Emit, TurnResult, failure, failure_kind, text, tokens};
 use serde_json::json;
@@ -25,7 +27,8 @@ pub type Backend = OneShot<Demo>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);
 
-const TOOLS: Tools = Tools::new(&[("bash", &["shell"], &["about"]), ("file_read", &["read"], &["about"])]);
+const TOOLS: Tools =
+    Tools::new(&[("bash", &["shell"], &["about"]), ("file_read", &["read"], &["about"]), ("agent_spawn", &["helper"], &["about"])]);
 
 impl Agent for Demo {
     fn describe() -> String {
@@ -51,22 +54,30 @@ impl Agent for Demo {
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let said = emit.object(&line)?;
-        let done = |outcome| Some(TurnResult { outcome, text: None, usage: self.usage });
+        let done = |outcome| Some(TurnResult { outcome, text: None, usage: self.usage.clone() });
         match said.text("type").unwrap_or_default() {
             "done" => return done(Outcome::Completed),
             "interrupted" => return done(Outcome::Interrupted),
             "error" => return done(Outcome::Failed(failure(kind(&said), said.string("message")))),
             "hello" => emit.session_ready(said.string("session"), said.text("model").map(str::to_owned)),
             "ask" => ask::ask(&said, emit),
-            "text" => emit.text(0, said.string("text")),
+            "text" => match said.text("parent") {
+                Some(parent) => emit.text_of(parent, 0, said.string("text")),
+                None => emit.text(0, said.string("text")),
+            },
+            "artifact" => emit.event(EventKind::Artifact(report::artifact(&said))),
+            "task" => emit.event(EventKind::Task(report::task(&said))),
             "thinking" => emit.thinking(0, said.string("text")),
             "tool" => {
                 let start = TOOLS.start(&said.string("id"), &said.string("tool"), &said);
                 emit.tool_start(aetheel_backend_sdk::wit::ToolStart { input: "{}".to_owned(), ..start });
             }
             "tool-output" => emit.tool_output(said.string("id"), said.string("text")),
-            "tool-end" => emit.tool_end(tool::end(said.string("id"), said.is_true("ok"), None)),
-            "plan" => emit.plan(said.list("steps").iter().map(step).collect()),
+            "tool-end" => {
+                let diffs = said.list("diffs").iter().map(ask::diff).collect();
+                emit.tool_end(ToolEnd { diffs, ..tool::end(said.string("id"), said.is_true("ok"), None) });
+            }
+            "plan" => emit.plan(said.list("steps").iter().map(report::step).collect()),
             "retry" => emit.retry(kind(&said), said.string("message"), said.count("after_ms")),
             "usage" => self.usage = Some(tokens(said.count("input").unwrap_or_default(), said.count("output").unwrap_or_default())),
             other => emit.unrecognised(format!("line type {other:?}"), Some("type".to_owned()), &line.text),
@@ -81,13 +92,4 @@ impl Agent for Demo {
 
 fn kind(said: &Value) -> aetheel_backend_sdk::wit::FailureKind {
     failure_kind(said.text("kind").unwrap_or_default())
-}
-
-fn step(step: &Value) -> PlanEntry {
-    let status = match step.text("status") {
-        Some("done") => PlanStatus::Done,
-        Some("active") => PlanStatus::Active,
-        _ => PlanStatus::Pending,
-    };
-    PlanEntry { text: step.string("text"), status }
 }

@@ -4,8 +4,8 @@ use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{line, run, start};
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{
-    Action, Answer, AskKind, Chunk, Command, Decision, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, StartTurn,
-    ToolStatus, Value,
+    Action, Answer, AnswerForm, ArtifactBody, AskKind, Chunk, Command, Decision, EventKind, Exit, Exited, FailureKind, FileChange, Input,
+    Outcome, Pipe, PlanStatus, Scope, StartTurn, TaskStatus, ToolStatus, Value,
 };
 use demo::Backend;
 
@@ -45,7 +45,7 @@ fn a_turn_from_hello_to_done() {
     let actions = after(&lines, Exit::Code(0));
     assert!(actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.native_id == "demo-1")));
     let Some(Action::TurnDone(done)) = actions.last() else { panic!("{actions:?}") };
-    assert_eq!((&done.outcome, done.usage.map(|usage| (usage.input, usage.output))), (&Outcome::Completed, Some((3, 4))));
+    assert_eq!((&done.outcome, done.usage.as_ref().map(|usage| (usage.input, usage.output))), (&Outcome::Completed, Some((3, 4))));
     let events = events(actions);
     let [
         EventKind::Thinking(_),
@@ -106,7 +106,7 @@ fn questions_become_asks_and_decisions_become_lines() {
     assert!(matches!(&asks[0].kind, AskKind::Permission(tool) if tool.kind == "bash" && tool.target.as_deref() == Some("ls")));
     assert!(matches!(&asks[1].kind, AskKind::Permission(tool) if tool.kind == "file_edit" && tool.input == r#"{"diff":"+x"}"#));
     assert!(matches!(&asks[2].kind, AskKind::PlanApproval(plan) if plan == "1. look"));
-    assert!(matches!(&asks[3].kind, AskKind::Questions(list) if list[0].many && list[0].options == ["x"]));
+    assert!(matches!(&asks[3].kind, AskKind::Questions(list) if list[0].many && list[0].options[0].label == "x"));
     assert!(matches!(&asks[4].kind, AskKind::SignIn(address) if address == "https://example.com"));
     let written: Vec<_> =
         actions.iter().filter_map(|action| if let Action::Write(write) = action { Some(&write.body[..]) } else { None }).collect();
@@ -115,6 +115,51 @@ fn questions_become_asks_and_decisions_become_lines() {
         assert!(line.contains(expected) && line.ends_with('\n'), "{line}");
     }
     assert_eq!(written.len(), decisions.len());
+}
+
+#[test]
+fn the_agents_own_answers_changes_and_typed_questions_reach_people_and_their_decisions_the_agent() {
+    let lines = [
+        r#"{"type":"ask","ask":1,"title":"Run?","tool":"shell","about":"ls","changeable":true,"diffs":[{"path":"b","change":"renamed","was":"a"}],"options":[{"id":"y","label":"Yes","allows":true},{"id":"never","label":"Never","allows":false,"scope":"project"}]}"#,
+        r#"{"type":"ask","ask":2,"title":"?","questions":[{"id":"n","text":"?","says":"more","form":"whole","optional":true,"preset":["3"],"secret":true,"options":[{"id":"1","label":"one","says":"least"}]}]}"#,
+    ];
+    let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
+    let decisions = [
+        (1, Decision::Chosen("never".to_owned()), r#""decision":"chosen","option":"never""#),
+        (1, Decision::AllowChanged(r#"{"command":"pwd"}"#.to_owned()), r#""decision":"changed","input":{"command":"pwd"}"#),
+        (2, Decision::Declined, r#""decision":"declined""#),
+    ];
+    inputs.extend(
+        decisions.iter().map(|(ask, decision, _)| Input::Command(Command::Answer(Answer { ask: *ask, decision: decision.clone() }))),
+    );
+    let actions = run::<Backend>(start("hi"), inputs);
+    let asks: Vec<_> = actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect();
+    assert!(asks[0].changeable && asks[0].diffs[0].change == FileChange::Renamed, "{asks:?}");
+    let options: Vec<_> = asks[0].options.iter().map(|option| (option.id.as_str(), option.allows, option.scope)).collect();
+    assert_eq!(options, [("y", true, Scope::Once), ("never", false, Scope::Project)]);
+    let AskKind::Questions(list) = &asks[1].kind else { panic!("{asks:?}") };
+    assert!(list[0].form == AnswerForm::Whole && list[0].optional && list[0].secret, "{list:?}");
+    assert_eq!((list[0].preset[0].as_str(), list[0].options[0].description.as_deref()), ("3", Some("least")));
+    let written: Vec<_> =
+        actions.iter().filter_map(|action| if let Action::Write(write) = action { Some(&write.body[..]) } else { None }).collect();
+    for (body, (_, _, expected)) in written.iter().zip(&decisions) {
+        let [Chunk::Text(line)] = body else { panic!("{body:?}") };
+        assert!(line.contains(expected), "{line}");
+    }
+    assert_eq!(written.len(), decisions.len());
+}
+
+#[test]
+fn artifacts_tasks_and_sub_agents_are_told() {
+    let lines = [
+        r#"{"type":"artifact","name":"a.png","media":"image/png","base64":"aGk="}"#,
+        r#"{"type":"task","id":"1","title":"look","status":"running","background":true}"#,
+        r#"{"type":"text","parent":"t1","text":"sub"}"#,
+    ];
+    let found = events(after(&lines, Exit::Code(0)));
+    assert!(matches!(&found[0], EventKind::Artifact(artifact) if artifact.body == ArtifactBody::Base64("aGk=".to_owned())), "{found:?}");
+    assert!(matches!(&found[1], EventKind::Task(task) if task.background && task.status == TaskStatus::Running), "{found:?}");
+    assert!(matches!(&found[2], EventKind::Text(text) if text.parent.as_deref() == Some("t1")), "{found:?}");
 }
 
 #[test]

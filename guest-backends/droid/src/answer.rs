@@ -24,9 +24,12 @@ struct Block {
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     blocks: Vec<Block>,
-    /// The text of the last whole message.
-    last: Option<String>,
+    /// The texts of whole messages since the last use of a tool.
+    last: Vec<String>,
 }
+
+/// What Droid has the model say when it is reminded of to-dos that are still open (0.225.2): no part of what it said to people.
+pub(crate) const REMINDED: &str = "Plan is up-to-date.";
 
 impl Answer {
     /// More of a block arrived.
@@ -53,8 +56,12 @@ impl Answer {
     }
 
     /// A message was told whole; this is all its text, none where it uses tools and is not the last word.
-    pub(crate) fn message(&mut self, text: Option<String>) {
-        self.last = text.filter(|text| !text.is_empty());
+    pub(crate) fn message(&mut self, message: &str, text: Option<String>, emit: &mut Emit) {
+        match text {
+            None => self.last.clear(),
+            Some(text) if text.trim() == REMINDED && !self.last.is_empty() => self.retract(message, emit),
+            Some(text) => self.last.extend(Some(text).filter(|text| !text.is_empty())),
+        }
     }
 
     /// The message is taken back: the model is asked again, maybe under the same id.
@@ -75,7 +82,8 @@ impl Answer {
 
     /// Returns the whole answer; none: the parts in order.
     pub(crate) fn last(&mut self) -> Option<String> {
-        self.last.take()
+        let said = std::mem::take(&mut self.last);
+        (!said.is_empty()).then(|| said.join("\n\n"))
     }
 
     fn block(&mut self, message: &str, index: u32, holds: Holds) -> &mut Block {

@@ -8,9 +8,13 @@ use aetheel_backend_sdk::one_shot::{Agent, spawn};
 use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Safety, Settings, Signal, Spawn, StartTurn, Value};
 use aetheel_backend_sdk::{Emit, TurnResult, failure};
 
-use crate::answer::{Answer, Holds};
+use crate::answer::{Answer, Holds, REMINDED};
 use crate::plan::{self, EDITING, Fixed, READING, word};
 use crate::{failure, tool, usage};
+
+/// What goes before a prompt that is to be planned only, where Droid is in no mode for it.
+const PLAN_ONLY: &str = "<planning>\nThis message is for planning only: look around, work out what is to be done, and answer with the plan. \
+    Nothing can be changed now. This note was not written by the people you talk with; their message follows.\n</planning>\n\n";
 
 /// `droid exec` for one turn.
 #[derive(Debug, Default)]
@@ -37,7 +41,7 @@ impl Agent for Once {
     }
 
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
-        let prompt = plan::prompt(&start.parts, false);
+        let mut prompt = plan::prompt(&start.parts, false);
         // Droid 0.225.2 exits 1 without a word for an empty prompt.
         if prompt.trim().is_empty() {
             return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
@@ -66,6 +70,8 @@ impl Agent for Once {
             option("--reasoning-effort", effort);
         }
         match (settings.mode, settings.safety) {
+            // Its own mode for planning is for new sessions only. Whatever it is told, it has no tool that changes something.
+            (Mode::Plan, _) if self.resumed.is_some() => prompt.insert_str(0, PLAN_ONLY),
             (Mode::Plan, _) => arguments.push(word("--use-spec")),
             (Mode::Build, Safety::Edit) => arguments.extend(["--auto", "low"].map(word)),
             (Mode::Build, Safety::Default | Safety::Danger) => {}
@@ -100,6 +106,7 @@ impl Once {
                 Some("assistant") => {
                     self.round(text("id"));
                     self.answer.whole(text("id"), 1, Holds::Text, text("text"), emit);
+                    self.answer.message(text("id"), Some(text("text").to_owned()), emit);
                 }
                 // The prompt.
                 Some("user") => {}
@@ -112,6 +119,7 @@ impl Once {
             Some("tool_call") => {
                 self.round(text("messageId"));
                 let (id, name, input) = (text("id"), text("toolName"), &line["parameters"]);
+                self.answer.message(text("messageId"), None, emit);
                 emit.tool_start(tool::TOOLS.start(id, name, input));
                 self.writes.extend(tool::writes(name, input).map(|diff| (id.to_owned(), diff)));
                 if let Some(plan) = tool::todos(name, input) {
@@ -156,7 +164,11 @@ impl Once {
     }
 
     fn completion(&mut self, line: &Json, emit: &mut Emit) -> TurnResult {
-        let text = line.text("finalText").filter(|text| !text.is_empty()).map(str::to_owned);
+        let told = line.text("finalText").filter(|text| !text.is_empty());
+        let text = match told {
+            Some(told) if told.trim() == REMINDED => self.answer.last(),
+            told => told.map(str::to_owned),
+        };
         let turns = line.count("numTurns").and_then(|turns| usize::try_from(turns).ok());
         // Droid takes any id, and begins anew under it when its service does not know it. What gives it away is that the
         // session counts no more rounds than this run had.

@@ -4,6 +4,7 @@
 //! parameters for them: what `initialize_session` is told stays with the session for good, and `load_session` takes
 //! neither (seen in 0.225.2). So the host also sees, and can refuse, the one flag that skips all questions.
 
+use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Value};
 use aetheel_backend_sdk::{Emit, failure};
 
@@ -30,6 +31,17 @@ impl Fixed {
             system_prompt: settings.system_prompt.clone().filter(|text| !text.trim().is_empty()),
             skip_permissions: settings.safety == Safety::Danger && settings.mode == Mode::Build,
         }
+    }
+
+    /// As JSON, for another instance.
+    pub(crate) fn kept(&self) -> serde_json::Value {
+        serde_json::json!({ "system-prompt": self.system_prompt, "skip-permissions": self.skip_permissions })
+    }
+
+    /// What another instance kept.
+    pub(crate) fn taken_over(kept: &json::Value) -> Option<Self> {
+        let system_prompt = kept.text("system-prompt").map(str::to_owned);
+        Some(Self { system_prompt, skip_permissions: kept["skip-permissions"].as_bool()? })
     }
 
     /// Adds the flags, and puts the file that one of them names.
@@ -60,39 +72,45 @@ pub(crate) fn effort(settings: &Settings, emit: &mut Emit) -> Option<String> {
     None
 }
 
-/// Returns the plain names of the tools allowed; empty: no restriction. Droid has no rules for the arguments of a tool.
+/// Returns the names of the tools allowed; empty: no restriction.
 ///
-/// What is none of its tools is left out: one such name is enough for Droid 0.225.2 to end before it starts.
+/// What is none of its tools is left out: one such name is enough for Droid 0.225.2 to end before it starts. So is a rule such as
+/// `Execute(git:*)`: Droid has none, and the tool without its rule would be every command.
 pub(crate) fn tools(settings: &Settings) -> Vec<String> {
     let mut tools: Vec<String> = Vec::new();
-    for name in settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| tool::TOOLS.knows(name)) {
-        if !tools.iter().any(|known| known == name) {
-            tools.push(name.to_owned());
+    for name in settings.allowed_tools.iter().filter(|name| !is_rule(name) && tool::TOOLS.knows(name)) {
+        if !tools.contains(name) {
+            tools.push(name.clone());
         }
     }
     tools
 }
 
-/// Says which of the allowed tools are none of Droid's, once a turn.
+/// Whether it is about some uses of a tool only.
+fn is_rule(tool: &str) -> bool {
+    tool.contains('(')
+}
+
+/// Says which of the allowed tools are none of Droid's, or rules, which it has not, once a turn.
 ///
 /// # Errors
 /// None of them is one: that is no leave to use them all.
 pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Failure> {
-    let unknown: Vec<&str> = settings.allowed_tools.iter().map(|tool| plain(tool)).filter(|name| !tool::TOOLS.knows(name)).collect();
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let names = unknown.join(", ");
-    if unknown.len() == settings.allowed_tools.len() {
-        let message = format!("Droid has none of the allowed tools ({names}); allow some of its own, such as `Read`");
+    let (rules, others): (Vec<&str>, Vec<&str>) = settings.allowed_tools.iter().map(String::as_str).partition(|name| is_rule(name));
+    let unknown: Vec<&str> = others.iter().copied().filter(|name| !tool::TOOLS.knows(name)).collect();
+    let all = [&rules[..], &unknown[..]].concat();
+    if !all.is_empty() && all.len() == settings.allowed_tools.len() {
+        let message = format!("Droid has none of the allowed tools ({}); allow some of its own, such as `Read`", all.join(", "));
         return Err(failure(FailureKind::Unsupported, message));
     }
-    emit.diagnostic(Level::Warn, format!("left out of the allowed tools, as Droid has none of that name: {names}"));
+    for (names, why) in
+        [(unknown, "Droid has none of that name"), (rules, "Droid has no rules for what a tool is given, and a tool is all or nothing")]
+    {
+        if !names.is_empty() {
+            emit.diagnostic(Level::Warn, format!("left out of the allowed tools, as {why}: {}", names.join(", ")));
+        }
+    }
     Ok(())
-}
-
-fn plain(tool: &str) -> &str {
-    tool.split('(').next().unwrap_or_default().trim()
 }
 
 /// Whether this can be an id of a session, and no flag or path.

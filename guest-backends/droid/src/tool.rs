@@ -52,7 +52,7 @@ pub(crate) const TOOLS: Tools = Tools::new(&[
 /// What the input of a tool says it will write, to be told when it has.
 pub(crate) fn writes(name: &str, input: &Value) -> Option<FileDiff> {
     let path = input.text("file_path")?.to_owned();
-    (name == "Create").then(|| FileDiff { path, old_text: None, new_text: input.text("content").map(str::to_owned), unified: None })
+    (name == "Create").then(|| FileDiff { path, new_text: input.text("content").map(str::to_owned), ..FileDiff::default() })
 }
 
 /// The text of a result: a string, or blocks of which some are text.
@@ -111,7 +111,7 @@ fn diff(output: &str) -> Option<FileDiff> {
         body.push('\n');
     }
     let unified = format!("@@ -{},{old} +{},{new} @@\n{body}", number("old"), number("new"));
-    Some(FileDiff { path: result.text("file_path")?.to_owned(), old_text: None, new_text: None, unified: Some(unified) })
+    Some(FileDiff { path: result.text("file_path")?.to_owned(), unified: Some(unified), ..FileDiff::default() })
 }
 
 /// Returns the plan a `TodoWrite` writes: lines like `1. [in_progress] do it`.

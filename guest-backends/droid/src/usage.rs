@@ -25,6 +25,7 @@ pub(crate) fn add(sum: &mut Usage, more: &Usage) {
     sum.input = sum.input.saturating_add(more.input);
     sum.output = sum.output.saturating_add(more.output);
     sum.cached = sum.cached.saturating_add(more.cached);
+    sum.cache_write = sum.cache_write.saturating_add(more.cache_write);
     sum.reasoning = sum.reasoning.saturating_add(more.reasoning);
 }
 
@@ -34,10 +35,9 @@ fn tokens(usage: &Value, input: &str, written: &str, read: &str, output: &str, t
         input: count(input).saturating_add(count(written)),
         output: count(output),
         cached: count(read),
+        cache_write: count(written),
         reasoning: count(thinking),
         // Droid tells credits of its own, which are no money.
-        cost_usd: None,
-        context_used: None,
-        context_size: None,
+        ..Usage::default()
     }
 }

@@ -57,7 +57,7 @@ fn every_setting_of_one_run_has_its_flag() {
         settings.model = Some("custom:Mock-0".to_owned());
         settings.effort = Some("xhigh".to_owned());
         settings.system_prompt = Some("be kind".to_owned());
-        settings.allowed_tools = vec!["Read".to_owned(), "Execute(git:*)".to_owned(), "Read".to_owned()];
+        settings.allowed_tools = vec!["Read".to_owned(), "Execute".to_owned(), "Read".to_owned()];
     }));
     for wanted in [
         &["--model", "custom:Mock-0"],
@@ -154,6 +154,34 @@ fn a_name_that_is_none_of_droids_is_left_out_with_a_word_and_never_widens() {
         let Outcome::Failed(failure) = &done.outcome else { panic!("{done:?}") };
         assert_eq!(failure.kind, FailureKind::Unsupported);
         assert!(failure.message.contains("(Bash, WebFetch)"), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_session_that_is_continued_plans_by_its_tools_and_is_told() {
+    let plans = |settings: &mut Settings| settings.mode = Mode::Plan;
+    let (run, _) = spawn(StartTurn { native_id: Some(ID.to_owned()), ..with(true, plans) });
+    let arguments = format!("{:?}", run.arguments);
+    assert!(arguments.contains("--session-id") && !arguments.contains("--use-spec"), "Droid refuses both: {arguments}");
+    assert!(arguments.contains("--only-tools") && !arguments.contains("Create") && !arguments.contains("Execute"), "{arguments}");
+    let Chunk::Text(prompt) = &run.stdin[0] else { panic!("{run:?}") };
+    assert!(prompt.starts_with("<planning>") && prompt.ends_with("hi"), "{prompt}");
+}
+
+#[test]
+fn a_rule_for_some_uses_of_a_tool_allows_none_of_them_and_says_so() {
+    for one_shot in [true, false] {
+        let allowed =
+            |tools: &[&str]| with(one_shot, |settings| settings.allowed_tools = tools.iter().map(|tool| (*tool).to_owned()).collect());
+        let actions = run_alone(allowed(&["Read", "Execute(git:*)"]));
+        let said = actions.iter().find_map(|action| if let Action::Diagnostic(said) = action { Some(said.text.as_str()) } else { None });
+        let why =
+            "left out of the allowed tools, as Droid has no rules for what a tool is given, and a tool is all or nothing: Execute(git:*)";
+        assert_eq!(said, Some(why));
+        assert!(!format!("{actions:?}").contains("Read,Execute"), "{actions:?}");
+        let actions = run_alone(allowed(&["Execute(git:*)"]));
+        let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
+        assert!(matches!(&done.outcome, Outcome::Failed(failure) if failure.message.contains("(Execute(git:*))")), "{done:?}");
     }
 }
 

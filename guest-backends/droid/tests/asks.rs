@@ -242,7 +242,14 @@ fn questions_are_asked_and_every_one_gets_an_answer() {
         let asks = asks(&play.actions);
         let AskKind::Questions(questions) = &asks[0].kind else { panic!("{asks:?}") };
         assert_eq!((questions[0].id.as_str(), questions[0].text.as_str(), questions[0].many), ("1", "Which?", true));
-        assert_eq!((questions[1].options.join(" "), questions[1].many, questions[1].free_text), ("L M".to_owned(), false, true));
+        assert_eq!(
+            (
+                questions[1].options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>().join(" "),
+                questions[1].many,
+                questions[1].free_text
+            ),
+            ("L M".to_owned(), false, true)
+        );
     }
     let given = vec![("1".to_owned(), vec!["Red".to_owned(), "Blue".to_owned()])];
     answer(&mut play, 1, Decision::Answers(given)).finish().check();

@@ -30,12 +30,14 @@ fn a_first_turn_opens_a_session_and_a_second_finds_it_warm() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until(|action| matches!(action, Action::TurnDone(_)));
     play.start(turn(2, "Again")).finish().check();
+    assert!(play.check_moving() > 0, "another instance goes on with it");
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
     assert_eq!(
         (done_text(&play, 0).as_str(), done_text(&play, 1).as_str()),
         ("Hello there from the mock model.", "Second turn in the same process.")
     );
-    let usage: Vec<_> = play.done().iter().map(|done| done.usage.unwrap()).map(|usage| (usage.input, usage.cached, usage.output)).collect();
+    let usage: Vec<_> =
+        play.done().iter().map(|done| done.usage.clone().unwrap()).map(|usage| (usage.input, usage.cached, usage.output)).collect();
     assert_eq!(usage, [(200, 20, 40), (100, 10, 20)], "each of its own turn");
     assert_eq!(spawns(&play.actions).len(), 1);
     // The host keeps the last one; each turn tells it.
@@ -116,6 +118,7 @@ fn an_interrupt_in_the_text_ends_the_turn_and_leaves_droid_alive() {
     play.start(live("Talk")).until_host("interrupt_session").command(INTERRUPT).until(|action| matches!(action, Action::TurnDone(_)));
     assert_eq!(shown(&play.actions, 1), "chunk0 chunk1 chunk2 ");
     play.start(turn(2, "Alive?")).finish().check();
+    assert!(play.check_moving() > 0, "another instance goes on with it");
     assert_eq!(play.outcomes(), [&Outcome::Interrupted, &Outcome::Completed]);
 }
 
@@ -139,6 +142,7 @@ fn errors_of_the_model_end_the_turn_by_their_kind_and_leave_droid_alive() {
     let mut play = play("live-error-400");
     play.start(live("Bad")).until(|action| matches!(action, Action::TurnDone(_)));
     play.start(turn(2, "Alive?")).finish().check();
+    assert!(play.check_moving() > 0, "another instance goes on with it");
     assert_eq!(failed(play.outcomes()[0]), FailureKind::BadRequest);
     assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.message == "prompt is bad (400)"));
     assert_eq!(shown(&play.actions, 1), "", "what Droid says of it to people is no answer");
@@ -199,6 +203,28 @@ fn retries_are_told_and_what_was_retracted_is_withdrawn() {
 }
 
 #[test]
+fn what_droid_has_the_model_say_of_open_to_dos_does_not_take_the_place_of_the_answer() {
+    let mut play = play("live-hello");
+    play.start(live("Hello")).until_host("add_user_message").cut();
+    let says = |id: &str, text: &str| {
+        let message = serde_json::json!({"id": id, "role": "assistant", "content": [{"type": "text", "text": text}]});
+        play::note(&serde_json::json!({"type": "create_message", "message": message}))
+    };
+    let uses = serde_json::json!({"id": "m1", "role": "assistant", "content": [{"type": "text", "text": "First I plan."},
+        {"type": "tool_use", "id": "t", "name": "TodoWrite", "input": {"todos": "1. [pending] one"}}]});
+    play.say(&play::note(&serde_json::json!({"type": "create_message", "message": uses})));
+    play.say(&says("m2", "The answer is 42."));
+    let reminder = serde_json::json!({"id": "u2", "role": "user", "visibility": "llm_only", "content": [{"type": "text", "text": "Update your plan."}]});
+    play.say(&play::note(&serde_json::json!({"type": "create_message", "message": reminder})));
+    let delta = serde_json::json!({"type": "assistant_text_delta", "messageId": "m3", "blockIndex": 0, "textDelta": "Plan is "});
+    play.say(&play::note(&delta));
+    play.say(&says("m3", "Plan is up-to-date."));
+    play.say(&play::note(&serde_json::json!({"type": "agent_turn_completed", "reason": "completed"})));
+    assert_eq!(play.done()[0].text.as_deref(), Some("The answer is 42."));
+    assert_eq!(shown(&play.actions, 1), "First I plan.The answer is 42.", "nor is it left standing");
+}
+
+#[test]
 fn an_image_goes_along_as_bytes_of_the_host() {
     let mut play = play("live-image");
     let image =
@@ -223,6 +249,7 @@ fn settings_that_differ_are_put_before_the_prompt() {
     second.settings.mode = Mode::Plan;
     play.start(second).until(|action| matches!(action, Action::TurnDone(done) if done.turn == 2));
     play.start(turn(3, "c")).finish().check();
+    assert!(play.check_moving() > 0, "another instance goes on with it");
     assert_eq!(play.outcomes(), [&Outcome::Completed; 3]);
     let updates: Vec<_> = play.written_with("update_session_settings").iter().map(|line| line["params"].clone()).collect();
     let back = serde_json::json!({"modelId": "custom:Mock-0", "reasoningEffort": "high", "interactionMode": "auto"});
@@ -269,7 +296,7 @@ fn a_model_that_droid_does_not_know_fails_the_turn() {
 fn allowed_tools_are_put_and_taken_back() {
     let mut play = play("live-hello");
     let mut first = live("Hello");
-    first.settings.allowed_tools = vec!["Read".to_owned(), "Grep(x)".to_owned()];
+    first.settings.allowed_tools = vec!["Read".to_owned(), "Grep".to_owned(), "Execute(git:*)".to_owned()];
     play.start(first).until(|action| matches!(action, Action::TurnDone(_)));
     assert_eq!(play.written_with("initialize_session")[0]["params"]["restrictToolIds"], serde_json::json!(["Read", "Grep"]));
     let mut second = turn(2, "Again");
@@ -300,8 +327,9 @@ fn a_message_steered_into_the_last_words_is_answered_in_the_same_turn() {
     play.until(|action| matches!(action, Action::TurnDone(_)));
     assert_eq!(steered(&play.actions), [(5, SteerOutcome::Injected)]);
     play.start(turn(2, "And now?")).finish().check();
+    assert!(play.check_moving() > 0, "another instance goes on with it");
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
-    assert_eq!(play.done()[0].usage.unwrap().output, 60, "both runs are paid for");
+    assert_eq!(play.done()[0].usage.clone().unwrap().output, 60, "both runs are paid for");
     assert!(shown(&play.actions, 1).contains("slow7") && shown(&play.actions, 1).matches("ANSWER").count() == 2);
 }
 
@@ -403,6 +431,7 @@ fn queries_are_answered_by_a_live_droid() {
     play.until_agent("newSessionId");
     let compacted = ready(&play.actions).last().unwrap().clone();
     play.start(turn(2, "b")).finish().check();
+    assert!(play.check_moving() > 0, "another instance goes on with it");
     play.command(query(5, QueryKind::Sessions));
     let answers: Vec<_> =
         play.actions.iter().filter_map(|action| if let Action::QueryAnswer(answer) = action { Some(answer) } else { None }).collect();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{
-    Action, EventKind, FailureKind, Input, Outcome, Pipe, PlanStatus, SessionReady, StartTurn, ToolStatus, TurnDone,
+    Action, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, SessionReady, StartTurn, ToolStatus, TurnDone,
 };
 use droid::Backend;
 
@@ -176,6 +176,19 @@ fn a_written_file_and_a_plan_are_told() {
 }
 
 #[test]
+fn the_answer_is_told_where_the_last_words_are_droids_own_about_its_to_dos() {
+    let says = |id: &str, text: &str| format!(r#"{{"type":"message","role":"assistant","id":"{id}","text":"{text}"}}"#);
+    let lines = [
+        says("m1", "The answer is 42."),
+        says("m2", "Plan is up-to-date."),
+        r#"{"type":"completion","finalText":"Plan is up-to-date.","numTurns":2}"#.to_owned(),
+    ];
+    let exited = Input::Exited(Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() });
+    let actions = run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).chain([exited]).collect());
+    assert_eq!(done(&actions).text.as_deref(), Some("The answer is 42."));
+}
+
+#[test]
 fn a_session_is_told_and_a_lost_one_is_noticed() {
     let ready = |actions: &[Action]| -> Vec<SessionReady> {
         actions.iter().filter_map(|action| if let Action::SessionReady(ready) = action { Some(ready.clone()) } else { None }).collect()
@@ -196,7 +209,7 @@ fn a_session_is_told_and_a_lost_one_is_noticed() {
 
 #[test]
 fn usage_is_that_of_the_turn_or_none() {
-    let usage = done(&actions("plain")).usage.unwrap();
+    let usage = done(&actions("plain")).usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output), (1020, 200, 5));
     // A resumed session tells the sum over all its turns.
     assert_eq!(done(&actions("resume-2")).usage, None);

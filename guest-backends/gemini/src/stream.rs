@@ -161,10 +161,7 @@ fn usage(stats: &Value) -> Option<Usage> {
         input: stats.count("input")?,
         output: stats.count("output_tokens").unwrap_or_default(),
         cached: stats.count("cached").unwrap_or_default(),
-        reasoning: 0,
-        cost_usd: None,
-        context_used: None,
-        context_size: None,
+        ..Usage::default()
     })
     .filter(|usage| (usage.input, usage.output, usage.cached) != (0, 0, 0))
 }

@@ -90,7 +90,7 @@ fn a_conversation_of_two_turns_is_told_with_thinking_and_usage() {
     play.start(turn(1));
     let first = done(&mut play);
     assert_eq!(first.text.as_deref(), Some("Hello there from the mock model."));
-    let usage = first.usage.unwrap();
+    let usage = first.usage.clone().unwrap();
     assert_eq!((usage.input, usage.output, usage.cost_usd), (100, 20, None));
     assert!(events(&play.actions).any(|event| matches!(event, EventKind::Thinking(text) if text.text.contains("Let me think about it."))));
     let second = next(&play, 2);

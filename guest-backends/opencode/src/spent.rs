@@ -27,8 +27,7 @@ impl Spent {
             cached,
             reasoning,
             cost_usd: part.number("cost"),
-            context_used: None,
-            context_size: None,
+            ..Usage::default()
         };
         let used = [input, output, reasoning, cached].into_iter().fold(0, u32::saturating_add);
         if own && used > 0 {
@@ -40,7 +39,7 @@ impl Spent {
     /// The sum; none before the first step.
     pub(crate) fn usage(&self) -> Option<Usage> {
         let mut steps = self.steps.values();
-        let mut sum = *steps.next()?;
+        let mut sum = steps.next()?.clone();
         for step in steps {
             sum.input = sum.input.saturating_add(step.input);
             sum.output = sum.output.saturating_add(step.output);

@@ -85,7 +85,7 @@ fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
     let diff = |file: &Value| {
         let path = ["filePath", "file", "filepath", "relativePath"].iter().find_map(|key| file.text(key))?;
         let unified = ["patch", "diff"].iter().find_map(|key| file.text(key)).filter(|patch| !patch.is_empty())?;
-        Some(FileDiff { path: path.to_owned(), old_text: None, new_text: None, unified: Some(unified.to_owned()) })
+        Some(FileDiff { path: path.to_owned(), unified: Some(unified.to_owned()), ..FileDiff::default() })
     };
     let found: Vec<FileDiff> = match &metadata["filediff"] {
         Value::Null => metadata.list("files").iter().filter_map(diff).collect(),
@@ -95,7 +95,7 @@ fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
         && kind(name) == "file_write"
         && let (Some(path), Some(content)) = (input.text("filePath"), input.text("content"))
     {
-        return vec![FileDiff { path: path.to_owned(), old_text: None, new_text: Some(content.to_owned()), unified: None }];
+        return vec![FileDiff { path: path.to_owned(), new_text: Some(content.to_owned()), ..FileDiff::default() }];
     }
     found
 }

@@ -4,7 +4,8 @@
 mod play;
 
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Decision, EventKind, Exit, Outcome, QueryKind, QueryResult, Safety, StartTurn, ToolStatus, Value as Argument,
+    Action, AskKind, Decision, EventKind, Exit, FailureKind, Outcome, QueryKind, QueryResult, Safety, StartTurn, ToolStatus,
+    Value as Argument,
 };
 use play::said::*;
 use play::{Play, turn};
@@ -132,7 +133,7 @@ fn a_sub_agent_is_a_tool_with_tools_in_it_and_its_text_is_not_the_answer() {
     // The turn may do everything, so its sub-agent is not asked about either.
     assert_eq!(play.asks().len(), 0);
     assert_eq!(play.bodies("/permission/"), [json!({"reply": "once"})]);
-    let usage = play.done()[0].usage.unwrap();
+    let usage = play.done()[0].usage.clone().unwrap();
     assert_eq!((usage.input, usage.context_used), (4 * 90, Some(120)), "two requests of each");
 }
 
@@ -170,6 +171,59 @@ fn questions_of_the_host_are_answered_by_the_server() {
     let mut play = prompted(plain(1));
     query(&mut play, 1, QueryKind::Rename("renamed".to_owned()));
     assert_eq!(play.bodies("PATCH /session/ses_1"), [json!({"title": "renamed"})]);
+}
+
+#[test]
+fn shortening_is_done_when_the_events_say_so_and_fails_where_they_tell_an_error() {
+    let error = json!({"sessionID": "ses_1", "error": {"name": "APIError", "data": {"message": "no", "statusCode": 429}}});
+    let of_session = || json!({"sessionID": "ses_1"});
+    let asked = || {
+        let mut play = prompted(plain(1));
+        let assistant = json!({"id": "msg_2", "role": "assistant", "sessionID": "ses_1", "providerID": "mock", "modelID": "mock-model"});
+        busy(&mut play).tell("message.updated", json!({"sessionID": "ses_1", "info": assistant}));
+        idle(&mut play).elapse(5000.0);
+        assert_eq!(play.done().len(), 1);
+        query(&mut play, 1, QueryKind::Compact);
+        play
+    };
+    let taken = |play: &mut Play| {
+        play.answer("/summarize", 200, "true");
+    };
+
+    let mut play = asked();
+    taken(&mut play);
+    assert_eq!(answers(&play), [] as [&QueryResult; 0], "it only began");
+    play.tell("session.error", error.clone());
+    assert!(
+        matches!(answers(&play)[..], [QueryResult::Failed(failure)] if failure.kind == FailureKind::RateLimited),
+        "{:?}",
+        answers(&play)
+    );
+    idle(&mut play);
+    assert_eq!(answers(&play).len(), 1);
+
+    let mut play = asked();
+    play.tell("session.error", error);
+    assert!(answers(&play).is_empty());
+    taken(&mut play);
+    assert!(matches!(answers(&play)[..], [QueryResult::Failed(_)]), "the events may be quicker");
+
+    let mut play = asked();
+    taken(&mut play);
+    play.tell("session.compacted", of_session());
+    assert_eq!(answers(&play), [&QueryResult::Done]);
+
+    let mut play = asked();
+    taken(&mut play);
+    idle(&mut play);
+    assert!(answers(&play).is_empty(), "late words about the turn before");
+    idle(busy(&mut play));
+    assert!(matches!(answers(&play)[..], [QueryResult::Failed(_)]), "nothing was shortened");
+
+    let mut play = asked();
+    taken(&mut play);
+    play.exit(Exit::Signal(9), "");
+    assert!(matches!(answers(&play)[..], [QueryResult::Failed(failure)] if failure.kind == FailureKind::Crashed), "{:?}", answers(&play));
 }
 
 #[test]

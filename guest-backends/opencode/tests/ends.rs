@@ -184,7 +184,7 @@ fn a_lost_stream_is_opened_again_and_what_was_missed_is_caught_up() {
     assert_eq!(shown(&play, false), ["first"]);
     // A turn later it breaks without having said anything since.
     play.start(plain(2)).answer("prompt_async", 204, "").close_stream();
-    assert!(matches!(play.outcomes()[1], Outcome::Lost(failure) if failure.kind == FailureKind::Protocol), "{:?}", play.outcomes());
+    assert!(matches!(play.outcomes()[1], Outcome::Lost(failure) if failure.kind == FailureKind::Crashed), "{:?}", play.outcomes());
     assert!(matches!(play.actions.last(), Some(Action::Stop(_))), "it is of no use any more");
 }
 
@@ -192,7 +192,7 @@ fn a_lost_stream_is_opened_again_and_what_was_missed_is_caught_up() {
 fn while_a_server_of_no_use_leaves_the_next_turn_has_another() {
     let mut play = Play::server();
     play.start(plain(1)).finish().close_stream();
-    assert_eq!(failures(&play), [FailureKind::Protocol], "nothing was heard before it broke");
+    assert_eq!(failures(&play), [FailureKind::Crashed], "nothing was heard before it broke");
     assert!(matches!(play.actions.last(), Some(Action::Stop(stop)) if stop.proc == 1));
     play.start(plain(2));
     assert_eq!(play.proc, Some(2));

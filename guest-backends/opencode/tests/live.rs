@@ -45,7 +45,7 @@ fn text_and_thinking_stream_and_the_prompt_is_not_echoed() {
     assert_eq!(play.done()[0].text.as_deref(), Some("Hello there from the mock model."));
     assert_eq!(shown(&play, true)[0], "Let me think about it.");
     assert!(shown(&play, false)[0].starts_with("Hello there from the mock model."), "{:?}", shown(&play, false));
-    let usage = play.done()[0].usage.unwrap();
+    let usage = play.done()[0].usage.clone().unwrap();
     assert_eq!((usage.input, usage.output, usage.reasoning, usage.cached, usage.context_used), (90, 20, 5, 10, Some(120)));
     assert!((usage.cost_usd.unwrap() - 0.000_573).abs() < 1e-9);
     let pieces = play.events().iter().filter(|event| matches!(event, EventKind::Text(text) if !text.replace)).count();
@@ -145,7 +145,7 @@ fn a_resumed_session_gets_its_permissions_before_the_prompt_and_a_copy_its_own()
     assert_eq!(ready.collect::<Vec<_>>(), [(1, "ses_e00199e71ffeVhPfn6SHYhpJ8W"), (2, "ses_e0017d351ffeEcaGIHjFamMsYb")]);
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
     // What was copied is not said again, nor paid for.
-    let usage: Vec<_> = play.done().iter().map(|done| done.usage.unwrap().input).collect();
+    let usage: Vec<_> = play.done().iter().map(|done| done.usage.clone().unwrap().input).collect();
     assert_eq!(usage, [90, 90]);
 }
 
@@ -190,7 +190,7 @@ fn tools_have_kinds_output_diffs_and_a_plan() {
         _ => None,
     });
     assert_eq!(plans.collect::<Vec<_>>(), [("one", PlanStatus::Active)]);
-    assert_eq!(play.done()[0].usage.unwrap().input, 6 * 90, "six requests to the model");
+    assert_eq!(play.done()[0].usage.clone().unwrap().input, 6 * 90, "six requests to the model");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn the_answer_is_the_text_after_the_last_tool() {
 #[test]
 fn usage_is_the_sum_of_all_requests() {
     let actions = actions("think-tool");
-    let usage = done(&actions).usage.unwrap();
+    let usage = done(&actions).usage.clone().unwrap();
     assert_eq!((usage.input, usage.output, usage.cached, usage.reasoning), (810 + 830, 4 + 13 + 11 + 13, 400, 26));
     assert_eq!((usage.cost_usd, usage.context_used), (Some(0.0), Some(1054)));
 }

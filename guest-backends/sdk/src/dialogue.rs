@@ -143,7 +143,7 @@ impl<B: Backend> Play<B> {
                     self.written.extend(text(&spawn.stdin).lines().map(str::to_owned));
                 }
                 Action::Write(write) => self.written.extend(text(&write.body).lines().map(str::to_owned)),
-                Action::SetTimer(timer) => drop(self.timers.insert(timer.timer, self.now + f64::from(timer.after_ms))),
+                Action::SetTimer(timer) => drop(self.timers.insert(timer.timer, microseconds(self.now + f64::from(timer.after_ms)))),
                 Action::CancelTimer(timer) => drop(self.timers.remove(timer)),
                 _ => {}
             }
@@ -168,7 +168,7 @@ impl<B: Backend> Play<B> {
 
     /// Lets time pass; timers run out.
     pub fn elapse(&mut self, ms: f64) -> &mut Self {
-        self.until_time(self.now + ms)
+        self.until_time(microseconds(self.now + ms))
     }
 
     /// Plays up to and with the line after which an action that fits appears, and returns that action.
@@ -255,6 +255,25 @@ impl<B: Backend> Play<B> {
         backend.load(&state, "0.0.0").expect("what was saved can be loaded");
         self.backend = backend;
         self
+    }
+
+    /// Plays everything again to an instance that is replaced by another whenever it can be saved, and compares what is done.
+    /// Returns how often it was.
+    pub fn check_moving(&self) -> usize {
+        let (mut backend, mut actions, mut moves) = (B::default(), Vec::new(), 0);
+        for (number, input) in self.inputs.iter().enumerate() {
+            if let Some(state) = backend.save() {
+                backend = B::default();
+                backend.load(&state, "0.0.0").expect("what was saved can be loaded");
+                moves += 1;
+            }
+            let seen = actions.len();
+            backend.handle(input.clone(), &mut actions).expect("a backend does not give up over output");
+            let done = &self.actions[seen.min(self.actions.len())..actions.len().min(self.actions.len())];
+            assert_eq!(&actions[seen..], done, "input {} after {moves} moves: {input:?}", number + 1);
+        }
+        assert_eq!(actions.len(), self.actions.len());
+        moves
     }
 
     /// Compares `inputs.jsonl` and `actions.jsonl` beside the dialogue with what was told and done, or writes them when
@@ -347,7 +366,7 @@ pub fn check(folder: &Path, inputs: &[TimedInput], actions: &[Action]) {
 
 fn said(line: &str) -> Option<(f64, Said)> {
     let line: Value = serde_json::from_str(line).unwrap();
-    let at = line["t"].as_f64().unwrap() * 1000.0;
+    let at = microseconds(line["t"].as_f64().unwrap() * 1000.0);
     let text = || line["raw"].as_str().map_or_else(|| line["msg"].to_string(), str::to_owned);
     let said = match line["dir"].as_str().unwrap() {
         ">" => Said::Host(text()),
@@ -360,6 +379,12 @@ fn said(line: &str) -> Option<(f64, Said)> {
         },
     };
     Some((at, said))
+}
+
+/// Milliseconds to three decimals: as short a number reads back as it was written, whatever reads it.
+#[must_use]
+pub fn microseconds(ms: f64) -> f64 {
+    (ms * 1000.0).round() / 1000.0
 }
 
 fn text(body: &[Chunk]) -> String {

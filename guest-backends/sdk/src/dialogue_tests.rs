@@ -20,7 +20,7 @@ impl Toy {
         let id = id.as_u64().or_else(|| id.as_str()?.parse().ok());
         let Some(at) = self.turns.iter().position(|(asked, _)| Some(u64::from(*asked)) == id) else { return };
         let (_, TurnRef { session, turn }) = self.turns.remove(at);
-        let kind = EventKind::Text(Text { part: 0, text: said["result"].to_string(), replace: false });
+        let kind = EventKind::Text(Text { part: 0, text: said["result"].to_string(), replace: false, parent: None });
         out.push(Action::Event(Event { session, turn, kind }));
         out.push(Action::TurnDone(TurnDone { session, turn, outcome: Outcome::Completed, text: None, usage: None }));
     }

@@ -1,8 +1,9 @@
+use crate::Offer;
 use crate::json::{self, Value};
 use crate::text::{SAMPLE_BYTES, head};
 use crate::wit::{
-    Action, Ask, AskKind, Diagnostic, Event, EventKind, Failure, FailureKind, Level, Line, PlanEntry, SessionReady, Text, ToolEnd,
-    ToolOutput, ToolStart, TurnRef, Unrecognised, Usage,
+    Action, AskKind, Diagnostic, Event, EventKind, Failure, FailureKind, Level, Line, PlanEntry, SessionReady, Text, ToolEnd, ToolOutput,
+    ToolStart, TurnRef, Unrecognised, Usage,
 };
 
 /// Writes the agent-events of one turn in few words.
@@ -30,22 +31,27 @@ impl<'a> Emit<'a> {
 
     /// Adds to a part of the answer.
     pub fn text(&mut self, part: u32, text: impl Into<String>) {
-        self.event(EventKind::Text(Text { part, text: text.into(), replace: false }));
+        self.event(EventKind::Text(Text { part, text: text.into(), replace: false, parent: None }));
     }
 
     /// Tells a part of the answer whole; an empty one is withdrawn.
     pub fn whole_text(&mut self, part: u32, text: impl Into<String>) {
-        self.event(EventKind::Text(Text { part, text: text.into(), replace: true }));
+        self.event(EventKind::Text(Text { part, text: text.into(), replace: true, parent: None }));
+    }
+
+    /// Adds to what a sub-agent says; `parent` is the tool use that it works for. No part of the answer.
+    pub fn text_of(&mut self, parent: impl Into<String>, part: u32, text: impl Into<String>) {
+        self.event(EventKind::Text(Text { part, text: text.into(), replace: false, parent: Some(parent.into()) }));
     }
 
     /// Adds to a part of the thinking.
     pub fn thinking(&mut self, part: u32, text: impl Into<String>) {
-        self.event(EventKind::Thinking(Text { part, text: text.into(), replace: false }));
+        self.event(EventKind::Thinking(Text { part, text: text.into(), replace: false, parent: None }));
     }
 
     /// Tells a part of the thinking whole; an empty one is withdrawn.
     pub fn whole_thinking(&mut self, part: u32, text: impl Into<String>) {
-        self.event(EventKind::Thinking(Text { part, text: text.into(), replace: true }));
+        self.event(EventKind::Thinking(Text { part, text: text.into(), replace: true, parent: None }));
     }
 
     /// Reports the use of a tool; a second time with the same id tells more about it.
@@ -93,10 +99,9 @@ impl<'a> Emit<'a> {
         json::object(line, |what, text| self.unrecognised(what, None, text))
     }
 
-    /// Asks people; the decision comes as an answer with the same key. `always` is what "always" means; none: not offered.
-    pub fn ask(&mut self, ask: u32, title: impl Into<String>, kind: AskKind, always: Option<String>) {
-        let TurnRef { session, turn } = self.turn;
-        self.out.push(Action::Ask(Ask { ask, session, turn, title: title.into(), kind, always_label: always }));
+    /// Asks people; the decision comes as an answer with the same key.
+    pub fn ask(&mut self, ask: u32, title: impl Into<String>, kind: AskKind, offer: impl Into<Offer>) {
+        self.out.push(Action::Ask(offer.into().ask(ask, self.turn, title.into(), kind)));
     }
 
     /// Reports the agent's session. An id that the contract does not allow is no session that could be taken up again; it is told of as

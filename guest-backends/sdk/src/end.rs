@@ -62,7 +62,7 @@ pub fn failure_kind(word: &str) -> FailureKind {
 /// Tokens of which nothing else is told.
 #[must_use]
 pub fn tokens(input: u32, output: u32) -> Usage {
-    Usage { input, output, cached: 0, reasoning: 0, cost_usd: None, context_used: None, context_size: None }
+    Usage { input, output, ..Usage::default() }
 }
 
 /// Returns what is known of the end of a process that was not to end: how it ended, and the end of its stderr.
@@ -73,7 +73,7 @@ pub fn last_words(name: &str, exited: &Exited) -> String {
         Exit::Signal(signal) => format!("{name} was ended by signal {signal}"),
         Exit::Unknown => format!("{name} ended"),
     };
-    match text::stderr_summary(&exited.stderr_tail, 5) {
+    match text::stderr_end(&exited.stderr_tail, 5) {
         said if said.is_empty() => how,
         said => format!("{how}: {said}"),
     }
@@ -86,7 +86,7 @@ pub fn without_result(exited: &Exited, failure: impl FnOnce(&str) -> Failure) ->
         let message = if said.is_empty() { how } else { format!("{how}: {said}") };
         Outcome::Lost(Failure { kind, message, retry_after_ms: None })
     };
-    let said = text::stderr_summary(&exited.stderr_tail, 5);
+    let said = text::stderr_end(&exited.stderr_tail, 5);
     match exited.how {
         Exit::Signal(signal) => lost(FailureKind::Crashed, format!("the agent was ended by signal {signal}"), &said),
         // Shells and agents tell a signal they died of as 128 and its number.

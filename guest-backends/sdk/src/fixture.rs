@@ -154,7 +154,9 @@ pub(crate) fn golden(path: &Path, now: &[serde_json::Value]) {
     }
     let golden = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}; write it with UPDATE_GOLDEN=1", path.display()));
     for (number, (was, is)) in golden.lines().zip(now).enumerate() {
-        assert_eq!(was, is.to_string(), "{}, line {}", path.display(), number + 1);
+        let was: serde_json::Value =
+            serde_json::from_str(was).unwrap_or_else(|error| panic!("{}, line {}: {error}", path.display(), number + 1));
+        assert_eq!(was, *is, "{}, line {}", path.display(), number + 1);
     }
     assert_eq!(golden.lines().count(), now.len(), "{}: number of lines", path.display());
 }

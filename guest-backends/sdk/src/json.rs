@@ -62,6 +62,11 @@ impl<'a> Object<'a> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
+    /// Returns all fields, also duplicates.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &Value<'a>)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
+    }
+
     /// Returns all values, also those of duplicates.
     pub fn values(&self) -> impl Iterator<Item = &Value<'a>> {
         self.0.iter().map(|(_, value)| value)

@@ -19,18 +19,23 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod actions_json;
+mod defaults;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod dialogue;
 mod either;
 mod emit;
 mod end;
+pub mod figures;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod fixture;
 mod grants;
+#[cfg(any(target_arch = "wasm32", test))]
+mod heap;
 #[cfg(not(target_arch = "wasm32"))]
 mod inputs_json;
 pub mod json;
 pub mod live;
+mod offer;
 pub mod one_shot;
 #[cfg(not(target_arch = "wasm32"))]
 mod outline;
@@ -64,6 +69,7 @@ pub use either::Either;
 pub use emit::Emit;
 pub use end::{TurnResult, failure, failure_kind, last_words, tokens, without_result};
 pub use grants::Grants;
+pub use offer::Offer;
 #[cfg(not(target_arch = "wasm32"))]
 pub use outline::outline;
 
@@ -73,6 +79,10 @@ pub mod wit {
 }
 
 use wit::{Action, TimedInput};
+
+#[cfg(target_arch = "wasm32")]
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap::new();
 
 /// A backend: the understanding half of one link. Made with `Default` for every link; sees inputs in order.
 pub trait Backend: Default + 'static {

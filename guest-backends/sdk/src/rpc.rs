@@ -52,6 +52,18 @@ impl<K> Calls<K> {
         Self { envelope, ids, next: 1, open: BTreeMap::new() }
     }
 
+    /// The number of our last request; 0: there was none.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// Counts on from the number another instance came to.
+    #[must_use]
+    pub fn counting_from(self, last: u64) -> Self {
+        Self { next: last.saturating_add(1), ..self }
+    }
+
     /// Asks the agent; `params` is JSON text.
     pub fn request(&mut self, proc: u32, method: &str, params: &str, what: K, out: &mut Vec<Action>) {
         let id = match self.ids {
@@ -178,5 +190,35 @@ mod tests {
             said(&out)
         );
         assert!(said(&out).ends_with("\"type\":\"notification\",\"method\":\"n\",\"params\":{}}\n"), "{}", said(&out));
+    }
+
+    #[test]
+    fn params_results_and_ids_may_be_any_json() {
+        let mut calls = Calls::new("", Ids::Strings);
+        let mut out = Vec::new();
+        for params in ["[1,\"a\"]", "\"text\"", "null", "true"] {
+            calls.request(1, "m", params, params, &mut out);
+        }
+        assert_eq!(said(&out).lines().next(), Some(r#"{"id":"1","method":"m","params":[1,"a"]}"#));
+        for (id, result) in [(1, "[{}]"), (2, "\"done\""), (3, "null"), (4, "-0.5")] {
+            let line = format!(r#"{{"id":"{id}","result":{result}}}"#);
+            let line = json::parse(&line).expect("JSON");
+            let Message::Response(_, Ok(told)) = calls.sort(&line) else { panic!("no answer: {line}") };
+            assert_eq!(told.to_string(), result);
+        }
+        let line = json::parse(r#"{"id":"x-1","method":"ask","params":["a",2]}"#).expect("JSON");
+        let Message::Request(id, "ask", params) = calls.sort(&line) else { panic!("no request") };
+        assert_eq!((id.as_str(), params.to_string().as_str()), ("\"x-1\"", r#"["a",2]"#));
+        calls.request(1, "m", "[]", "[]", &mut out);
+        let line = json::parse(r#"{"id":"5","error":"no"}"#).expect("JSON");
+        assert!(matches!(calls.sort(&line), Message::Response("[]", Err(error)) if error.as_str() == Some("no")));
+    }
+
+    #[test]
+    fn requests_are_counted_on_in_another_instance() {
+        let mut calls = Calls::new("", Ids::Numbers).counting_from(41);
+        let mut out = Vec::new();
+        calls.request(1, "m", "{}", (), &mut out);
+        assert_eq!((said(&out).as_str(), calls.last()), ("{\"id\":42,\"method\":\"m\",\"params\":{}}\n", 42));
     }
 }

@@ -33,9 +33,10 @@ pub fn prompt(parts: &[Part]) -> String {
     said.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Returns what the end of stderr says: without blank lines, at most the last `lines` lines and 1 KiB.
+/// Returns the end of stderr as it stands: without blank lines, at most the last `lines` lines and 1 KiB. What a backend says of a process that ended
+/// has it, so that it is the same in every language; the host leaves out what is no reason before people see it.
 #[must_use]
-pub fn stderr_summary(tail: &str, lines: usize) -> String {
+pub fn stderr_end(tail: &str, lines: usize) -> String {
     let said: Vec<&str> = tail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let end = said[said.len().saturating_sub(lines)..].join("\n");
     end[end.ceil_char_boundary(end.len().saturating_sub(1024))..].to_owned()
@@ -51,12 +52,12 @@ mod tests {
         assert_eq!(one_line("\n  déjà vu\nagain", 2), "d …");
         assert_eq!(one_line("ls -la", 80), "ls -la");
         let long = "é".repeat(2000);
-        assert!(stderr_summary(&long, 3).len() <= 1024);
+        assert!(stderr_end(&long, 3).len() <= 1024);
     }
 
     #[test]
     fn the_end_of_stderr_is_what_counts() {
-        assert_eq!(stderr_summary("warning\n\n  at x\nError: no\n\n", 2), "at x\nError: no");
-        assert_eq!(stderr_summary("", 2), "");
+        assert_eq!(stderr_end("warning\n\n  at x\nError: no\n\n", 2), "at x\nError: no");
+        assert_eq!(stderr_end("", 2), "");
     }
 }

@@ -49,7 +49,7 @@ pub async fn examine(report: &mut Report, config: &Config, variables: &HashMap<S
         },
     );
     for refused in listing.refused {
-        report.warning("component", refused, "replace or remove the file");
+        report.warning("component", refused.says, refused.hint);
     }
     let mut unused = Vec::new();
     for row in &listing.backends {

@@ -2,31 +2,19 @@
 
 use std::io::Write as _;
 
-use super::assent;
+use super::{assent, laid};
 use crate::agent::capability::Capabilities;
-use crate::app::doctor::gateway_of;
 use crate::app::foundation::Foundation;
+use crate::app::say;
 use crate::app::settings::Settings;
-use crate::app::start::Refused;
-use crate::app::{say, tell};
 use crate::cli::exit;
-use crate::config::LogFormat;
 use crate::plain::with_causes;
-use crate::telemetry;
 use crate::workspace::BackendFile;
 
 pub(in crate::app) async fn run(settings: Settings, name: String, yes: bool) -> u8 {
-    let Settings { config, variables, redactor, .. } = settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
-        say(&format!("error: {fault}"));
-        return exit::CONFIG;
-    }
-    let Foundation { roster, registry, .. } = match Foundation::lay(&config, &variables).await {
-        Ok(foundation) => foundation,
-        Err(faults) => {
-            tell(&Refused { code: exit::CONFIG, faults });
-            return exit::CONFIG;
-        }
+    let (config, redactor, Foundation { roster, registry, .. }) = match laid::lay(settings, "off").await {
+        Ok(laid) => laid,
+        Err(code) => return code,
     };
     let component = roster.component_of(&name);
     let waiting = registry.waiting();
@@ -60,11 +48,7 @@ pub(in crate::app) async fn run(settings: Settings, name: String, yes: bool) -> 
         say(&format!("error: it cannot be accepted: {}", with_causes(&error)));
         return exit::FAILED;
     }
-    let gateway = match gateway_of(&config) {
-        Some(pid) => format!("the gateway (process {pid}) loads it now"),
-        None => "no gateway runs here: the next start loads it".to_owned(),
-    };
-    print(&format!("accepted in {}\n{gateway}\n", config.config_dir.join("backends.md").display()));
+    print(&format!("accepted in {}\n{}\n", config.config_dir.join("backends.md").display(), laid::takes_effect(&config)));
     exit::OK
 }
 

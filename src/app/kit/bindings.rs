@@ -4,6 +4,7 @@
 //! replaced, nothing else in the folder is touched.
 
 mod assemblyscript;
+mod go;
 mod typescript;
 
 use std::io::Write as _;
@@ -53,7 +54,10 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
                 .collect();
         }
     };
-    let files = generate(generator)?;
+    let mut files = generate(generator)?;
+    if lang == Language::Go {
+        files = go::whole(&files);
+    }
     files.iter().map(|(name, content)| contract::file(&out.join(name), content)).collect()
 }
 
@@ -84,9 +88,7 @@ const fn next(lang: Language) -> &'static str {
         }
         Language::Go => {
             "next: write package `export_aetheel_backend_backend` (Describe, Handle, Save, Load); build with `GOOS=wasip1 GOARCH=wasm go build \
-             -buildmode=c-shared -ldflags=-checklinkname=0`, and hand the module to `aetheel backend componentize`. The module \
-             `go.bytecodealliance.org/pkg` that go.mod names comes from the network; without one, its sources are in the crate wit-bindgen-go \
-             (folder `src/pkg`) and go.mod takes them with `replace`"
+             -buildmode=c-shared`, and hand the module to `aetheel backend componentize`. Nothing comes from the network"
         }
         Language::Rust => {
             "next: `wit_bindgen::generate!({ path: \"wit\", world: \"agent-backend\" })`, or the SDK, which does it; target wasm32-wasip2"
@@ -131,6 +133,20 @@ mod tests {
         let names = names(Language::Go);
         assert!(names.iter().any(|name| name == "go.mod"), "{names:?}");
         assert!(names.iter().any(|name| name.starts_with("aetheel_backend_types/")), "{names:?}");
+    }
+
+    #[test]
+    fn what_go_gets_imports_nothing_that_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in write(Language::Go, folder.path()).unwrap() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for import in text.lines().filter_map(|line| line.trim().split_once('"')?.1.split_once('"').map(|(import, _)| import)) {
+                let own = import.strip_prefix("wit_component/").filter(|own| *own != "export_aetheel_backend_backend");
+                assert!(own.is_none_or(|own| folder.path().join(own).is_dir()), "{}: {import}", path.display());
+                assert!(!import.contains('.') || !import.contains('/'), "{}: {import} is of another module", path.display());
+            }
+            assert!(!text.contains("require"), "{}", path.display());
+        }
     }
 
     #[test]

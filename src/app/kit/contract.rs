@@ -13,7 +13,7 @@ pub(super) const FILES: [(&str, &str); 4] = [
 ];
 
 /// What a component must export.
-pub(super) const EXPORT: &str = "aetheel:backend/backend@0.1.1";
+pub(super) const EXPORT: &str = "aetheel:backend/backend@0.2.0";
 
 const WORLD: &str = "agent-backend";
 

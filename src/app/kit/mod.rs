@@ -13,6 +13,7 @@ mod componentize;
 mod contract;
 mod inspect;
 pub(super) mod install;
+mod laid;
 mod new;
 mod open;
 mod paper;

@@ -31,7 +31,11 @@ fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize,
             "{name:?} is no name for a backend: at most 32 lower-case letters, digits and `-`, not beginning with `-`"
         ));
     }
-    let files = templates::files(lang, kind);
+    let Some(files) = templates::files(lang, kind) else {
+        return refused(
+            "there is no template for both ways to run in this language, only in rust and python; begin with `--kind live`".to_owned(),
+        );
+    };
     if folder.symlink_metadata().is_ok() {
         return refused(format!("{} is there already; choose another folder with --into", folder.display()));
     }

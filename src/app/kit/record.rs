@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::script::{Next, Script};
 use super::open::Unable;
+use crate::agent::descriptor::Framing;
 use crate::agent::{Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Signal, Spawned, StartTurn};
 use crate::app::{say, settings};
 use crate::config::Limits;
@@ -96,6 +97,7 @@ fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -
         cwd: cwd.to_owned(),
         stdin: Vec::new(),
         keep_open: true,
+        framing: Framing::Lines,
         line_limit: Limits::default().line,
         // Whoever watches it can stop it.
         output_limit: u64::MAX,

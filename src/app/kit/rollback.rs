@@ -2,28 +2,17 @@
 
 use std::io::Write as _;
 
-use crate::app::doctor::gateway_of;
+use super::laid;
 use crate::app::foundation::Foundation;
+use crate::app::say;
 use crate::app::settings::Settings;
-use crate::app::start::Refused;
-use crate::app::{say, tell};
 use crate::cli::exit;
-use crate::config::LogFormat;
-use crate::telemetry;
 use crate::turn::{Backend, Backends as _};
 
 pub(in crate::app) async fn run(settings: Settings, name: String) -> u8 {
-    let Settings { config, variables, redactor, .. } = settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
-        say(&format!("error: {fault}"));
-        return exit::CONFIG;
-    }
-    let Foundation { roster, registry, .. } = match Foundation::lay(&config, &variables).await {
-        Ok(foundation) => foundation,
-        Err(faults) => {
-            tell(&Refused { code: exit::CONFIG, faults });
-            return exit::CONFIG;
-        }
+    let (config, redactor, Foundation { roster, registry, .. }) = match laid::lay(settings, "error").await {
+        Ok(laid) => laid,
+        Err(code) => return code,
     };
     // Of several files of a name, the one that serves here is meant.
     roster.examine(&name).await;
@@ -40,11 +29,8 @@ pub(in crate::app) async fn run(settings: Settings, name: String) -> u8 {
         (Ok(_), Some(now)) => {
             let file = registry.chosen(&component).map(|chosen| chosen.path.display().to_string()).unwrap_or_default();
             let profile = if component == name { String::new() } else { format!(" (all profiles of acp.md with `{name}`)") };
-            let gateway = match gateway_of(&config) {
-                Some(pid) => format!("the gateway (process {pid}) loads it now"),
-                None => "no gateway runs here: the next start loads it".to_owned(),
-            };
-            format!("backend {component}{profile}: version {} is back in {file}, in place of {was}\n{gateway}\n", version(&*now))
+            let effect = laid::takes_effect(&config);
+            format!("backend {component}{profile}: version {} is back in {file}, in place of {was}\n{effect}\n", version(&*now))
         }
         (Ok(_), None) => String::new(),
         (Err(fault), now) => {

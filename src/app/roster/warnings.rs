@@ -1,8 +1,12 @@
 //! What the operator set for backends, and no backend here can have meant.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use super::{PROFILED, Roster};
 use crate::agent::tool_names;
 use crate::app::variant;
+use crate::backend::Wants;
 use crate::config::suggestion;
 use crate::turn::{Backend as _, Backends as _};
 
@@ -26,6 +30,25 @@ impl Roster {
             format!("ALLOWED_TOOLS names `{name}`, which is a tool of no agent here, unless of an MCP server{meant}")
         };
         self.examiner.config.allowed_tools.unknown(own()).into_iter().map(told).collect()
+    }
+
+    /// The files that wait for what they may do to be accepted.
+    pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
+        self.registry.waiting()
+    }
+
+    /// Those of a backend, in words.
+    pub(super) fn waiting_of(&self, name: &str) -> Vec<String> {
+        let component = self.component_of(name);
+        let waiting = self.waiting().into_iter().filter(|(_, wants)| wants.descriptor.name == component);
+        let told = |(path, wants): (PathBuf, Arc<Wants>)| {
+            let file = path.file_name().unwrap_or_default().display();
+            format!(
+                "{file}, version {}, {wants}; until `aetheel backend approve {component}` nothing of it is started.",
+                wants.descriptor.version
+            )
+        };
+        waiting.map(told).collect()
     }
 
     /// Options in `backends.md` that are not what the descriptors of their backends say.

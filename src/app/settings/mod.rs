@@ -40,6 +40,10 @@ pub struct Settings {
     pub unplaced: Vec<(String, String)>,
 }
 
+fn is_set(value: String) -> bool {
+    !value.trim().is_empty()
+}
+
 /// Names whose values are taken for secrets wherever they show up.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
@@ -70,8 +74,9 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
         let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
         if configured.as_deref().unwrap_or("claude") != backend {
             // They were meant for the configured backend; another one has other programs and models.
-            variables.remove("BACKEND_CLI_PATH");
-            variables.remove("BACKEND_MODEL");
+            let meant_for = configured.as_deref().unwrap_or("claude");
+            let dropped = ["BACKEND_CLI_PATH", "BACKEND_MODEL"].into_iter().filter(|name| variables.remove(*name).is_some_and(is_set));
+            found.warnings.extend(dropped.map(|name| format!("{name} is left out: it is meant for `{meant_for}`, not for `{backend}`")));
         }
     }
     let (mut config, more) = Config::read_all(|name| variables.get(name).cloned());

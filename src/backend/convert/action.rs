@@ -15,10 +15,17 @@ variant!(wit::PlanStatus => agent::PlanStatus { ; Pending, Active, Done });
 variant!(wit::SteerOutcome => agent::SteerOutcome { ; Injected, Queued, NotNow, Dropped });
 variant!(wit::Level => agent::Level { ; Debug, Info, Warn, Error });
 variant!(wit::Outcome => agent::Outcome { Failed, Lost, Limit; Completed, Interrupted });
+variant!(wit::FileChange => agent::FileChange { ; Edited, Added, Deleted, Renamed });
+variant!(wit::AnswerForm => agent::AnswerForm { ; Text, Number, Whole, YesNo });
+variant!(wit::Scope => agent::Scope { ; Once, Session, Project, User, Always });
+variant!(wit::TaskKind => agent::TaskKind { ; Agent, Command, Other });
+variant!(wit::TaskStatus => agent::TaskStatus { ; Running, Done, Failed, Stopped });
+variant!(wit::ArtifactBody => agent::ArtifactBody { Base64, Text, Link; });
 variant!(wit::AskKind => agent::AskKind { Permission, PlanApproval, Questions, SignIn; });
 variant!(wit::QueryResult => agent::QueryResult { Health, Models, Sessions, Raw, Failed; Done });
 variant!(wit::EventKind => agent::EventKind {
-    Text, Thinking, ToolStart, ToolOutput, ToolEnd, Plan, Usage, Retry, Notice, Mode, Title, Unrecognised, Raw;
+    Text, Thinking, ToolStart, ToolOutput, ToolEnd, Plan, Usage, Artifact, Task, Quota, Retry, Notice, Mode, Title, Unrecognised,
+    Raw;
 });
 variant!(wit::Action => agent::Action {
     Spawn, Write, CloseStdin, Stop, PutFile, Http, OpenStream, CloseStream, SetTimer, CancelTimer, SessionReady, TurnBegun,
@@ -37,17 +44,27 @@ record!(wit::SetTimer => agent::SetTimer { timer, after_ms });
 record!(wit::Failure => agent::Failure { kind, message, retry_after_ms });
 record!(wit::SessionReady => agent::SessionReady { session, native_id, model, title });
 record!(wit::TurnRef => agent::TurnRef { session, turn });
-record!(wit::Text => agent::Text { part, text, replace });
-record!(wit::FileDiff => agent::FileDiff { path, old_text, new_text, unified });
+record!(wit::Text => agent::Text { part, text, replace, parent });
+record!(wit::FileDiff => agent::FileDiff { path, change, old_path, binary, old_text, new_text, unified });
 record!(wit::ToolStart => agent::ToolStart { id, parent, kind, native_name, title, target, input });
 record!(wit::ToolOutput => agent::ToolOutput { id, text });
 record!(wit::ToolEnd => agent::ToolEnd { id, status, output, exit_code, diffs });
 record!(wit::PlanEntry => agent::PlanEntry { text, status });
-record!(wit::Usage => agent::Usage { input, output, cached, reasoning, cost_usd, context_used, context_size });
+record!(wit::ModelUsage => agent::ModelUsage { model, input, output, cached, cache_write, cost_usd });
+record!(wit::Usage => agent::Usage {
+    input, output, cached, cache_write, reasoning, cost_usd, models, context_used, context_size
+});
+record!(wit::Artifact => agent::Artifact { name, media_type, body, tool });
+record!(wit::Task => agent::Task { id, kind, title, status, tool, background, summary });
+record!(wit::Quota => agent::Quota { id, label, used_percent, resets, exhausted });
 record!(wit::Unrecognised => agent::Unrecognised { what, path, sample });
 record!(wit::Event => agent::AgentEvent { session, turn, kind });
-record!(wit::Question => agent::Question { id, text, options, many, free_text });
-record!(wit::Ask => agent::Ask { ask, session, turn, title, kind, always_label });
+record!(wit::Choice => agent::Choice { id, label, description });
+record!(wit::Question => agent::Question {
+    id, text, description, form, options, many, free_text, optional, preset, secret
+});
+record!(wit::AskOption => agent::AskOption { id, label, allows, scope });
+record!(wit::Ask => agent::Ask { ask, session, turn, title, kind, always_label, options, diffs, changeable });
 record!(wit::Steered => agent::Steered { message, outcome });
 record!(wit::TurnDone => agent::TurnDone { session, turn, outcome, text, usage });
 record!(wit::Model => agent::Model { id, label, efforts });

@@ -9,7 +9,9 @@ variant!(agent::DeliveryWish => wit::Delivery { ; Steer, Queue, Replace });
 variant!(agent::Pipe => wit::Pipe { ; Stdout, Stderr });
 variant!(agent::Exit => wit::Exit { Code, Signal; Unknown });
 variant!(agent::Part => wit::Part { Text, Image, File; });
-variant!(agent::Decision => wit::Decision { Deny, Answers; AllowOnce, AllowAlways, DenyAndStop, Dismissed });
+variant!(agent::Decision => wit::Decision {
+    AllowChanged, Chosen, Deny, Answers; AllowOnce, AllowAlways, DenyAndStop, Declined, Dismissed
+});
 variant!(agent::QueryKind => wit::QueryKind { Rename, DeleteSession, Raw; Health, Models, Sessions, Compact });
 variant!(agent::Command => wit::Command {
     StartTurn, Steer, Interrupt, Answer, CloseSession, Query; Shutdown

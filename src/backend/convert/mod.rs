@@ -6,6 +6,7 @@
 
 mod action;
 mod input;
+pub(super) mod older;
 
 use super::bindings::aetheel::backend::types as wit;
 use crate::agent::{Action, TimedInput};
@@ -28,7 +29,7 @@ pub(super) enum Excess {
 
 /// Turns inputs into what the guest is called with.
 pub(super) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
-    inputs.carry(usize::MAX).expect("no text is longer than the address space")
+    unbounded(inputs)
 }
 
 /// Turns what the guest returned into actions.
@@ -36,6 +37,14 @@ pub(super) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
 /// # Errors
 /// [`Excess`] when it is too much.
 pub(super) fn actions(actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
+    bounded(actions)
+}
+
+fn unbounded<T: Carry<U>, U>(inputs: Vec<T>) -> Vec<U> {
+    inputs.carry(usize::MAX).expect("no text is longer than the address space")
+}
+
+fn bounded<T: Carry<Action>>(actions: Vec<T>) -> Result<Vec<Action>, Excess> {
     if actions.len() > ACTIONS_MAX {
         return Err(Excess::Actions(actions.len()));
     }

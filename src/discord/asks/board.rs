@@ -1,27 +1,34 @@
 //! The messages of one turn's questions: posted, and closed when the questions are over.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
+use tokio::sync::Notify;
 use tracing::warn;
 
 use super::{lock, look};
 use crate::discord::Inner;
 use crate::discord::api::nonce;
 use crate::discord::below::FILE;
+use crate::discord::holding::Watch;
 use crate::discord::intake::Posted;
 use crate::discord::rest::{RestError, Upload};
 use crate::dispatch::{OpenQuestion, Settlement, Unseen};
 
 /// Stands where the file would be.
 const NO_FILE: &str =
-    "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files. (permission)";
+    "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files.";
 
-/// Something to do about a question.
+/// Something to do between what the agent says.
 pub(in crate::discord) enum Errand {
-    Post(OpenQuestion, Unseen),
+    /// The agent asks; so much was said before.
+    Post(OpenQuestion, Unseen, String),
     /// Its last message says this from now on.
     Close(String, String),
+    /// What was said until now stands above something that people wrote meanwhile.
+    Below(String),
 }
 
 /// What is to be done, noted by the turn and done by its writer.
@@ -35,10 +42,15 @@ impl Errands {
         Self { inner: Arc::clone(inner), list: Mutex::default() }
     }
 
-    /// The agent asks.
-    pub(in crate::discord) fn ask(&self, question: &OpenQuestion, unseen: Unseen) {
+    /// The agent asks, after it said `before`.
+    pub(in crate::discord) fn ask(&self, question: &OpenQuestion, unseen: Unseen, before: String) {
         self.inner.asks.open(question);
-        lock(&self.list).push(Errand::Post(question.clone(), unseen));
+        lock(&self.list).push(Errand::Post(question.clone(), unseen, before));
+    }
+
+    /// People said something, after the agent said `before`.
+    pub(in crate::discord) fn go_below(&self, before: String) {
+        lock(&self.list).push(Errand::Below(before));
     }
 
     /// A question is over.
@@ -53,17 +65,41 @@ impl Errands {
     }
 }
 
+/// How much of a question is posted: a further try goes on behind it.
+struct Steps {
+    /// Of the next message: Discord takes the same one twice as one.
+    nonce: String,
+    /// Whether what it is about was attached.
+    file: bool,
+    /// How many pieces of its text are there.
+    pieces: usize,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { nonce: nonce(), file: false, pieces: 0 }
+    }
+}
+
+impl Steps {
+    fn made(&mut self) {
+        self.nonce = nonce();
+    }
+}
+
 /// The questions of one turn on the screen.
 pub(in crate::discord) struct Board {
     inner: Arc<Inner>,
     channel: u64,
+    /// The message of the prompt.
+    about: Option<u64>,
     /// The messages with buttons.
     posted: HashMap<String, u64>,
 }
 
 impl Board {
-    pub(in crate::discord) fn new(inner: &Arc<Inner>, channel: u64) -> Self {
-        Self { inner: Arc::clone(inner), channel, posted: HashMap::new() }
+    pub(in crate::discord) fn new(inner: &Arc<Inner>, channel: u64, about: Option<u64>) -> Self {
+        Self { inner: Arc::clone(inner), channel, about, posted: HashMap::new() }
     }
 
     /// Whether somebody is being waited for.
@@ -71,43 +107,82 @@ impl Board {
         !self.posted.is_empty()
     }
 
-    /// Posts a question, unless it is over already; one that cannot be posted is dismissed.
-    pub(in crate::discord) async fn post(&mut self, question: &OpenQuestion, unseen: Unseen) {
-        if !self.inner.asks.is_open(&question.id) {
-            return;
-        }
-        match self.try_post(question).await {
-            Ok(message) => {
-                self.posted.insert(question.id.clone(), message);
-                self.inner.asks.posted(Posted { id: question.id.clone(), channel: self.channel, message });
+    /// Posts a question, however long Discord keeps it from that, unless it is over by then; `changed` is told of that. One
+    /// that cannot be posted at all is dismissed.
+    pub(in crate::discord) async fn post(&mut self, question: &OpenQuestion, unseen: Unseen, changed: &Notify) {
+        let mut steps = Steps::default();
+        let mut tries = 0;
+        while self.inner.asks.is_open(&question.id) {
+            let watch = Watch::begin(&self.inner);
+            let error = match self.try_post(question, &mut steps).await {
+                Ok(message) => {
+                    self.posted.insert(question.id.clone(), message);
+                    self.inner.asks.posted(Posted { id: question.id.clone(), channel: self.channel, message });
+                    return;
+                }
+                Err(error) => error,
+            };
+            let hint = if error.is_forbidden() { "\nhint: the bot needs View Channel and Send Messages there" } else { "" };
+            if tries == 0 && !error.is_forbidden() {
+                warn!(channel = self.channel, question = question.id, %error, "discord does not take a question now");
             }
-            Err(error) => {
-                let hint = if error.is_forbidden() { "\nhint: the bot needs View Channel and Send Messages there" } else { "" };
+            // Nobody answers where nobody sees it: the agent is not kept waiting for the operator.
+            if error.is_forbidden() || !self.outlast(watch, &error, tries, &question.id, changed).await {
                 warn!(channel = self.channel, question = question.id, %error, "cannot post a question{hint}");
                 self.inner.asks.forget(&question.id);
                 unseen.dismiss();
+                return;
             }
+            tries += 1;
         }
     }
 
-    async fn try_post(&self, question: &OpenQuestion) -> Result<u64, RestError> {
+    /// Waits until another try is worth it, or the question is over. False: no try ever is.
+    async fn outlast(&self, watch: Watch, error: &RestError, tries: u32, id: &str, changed: &Notify) -> bool {
+        let mut over = pin!(watch.over(&self.inner, error, tries));
+        let mut heard = false;
+        let worth = loop {
+            tokio::select! {
+                worth = &mut over => break worth,
+                () = changed.notified() => heard = true,
+            }
+            if !self.inner.asks.is_open(id) {
+                break true;
+            }
+        };
+        if heard {
+            // For whoever else it was told to.
+            changed.notify_one();
+        }
+        worth
+    }
+
+    async fn try_post(&self, question: &OpenQuestion, steps: &mut Steps) -> Result<u64, RestError> {
         let (api, patience) = (&self.inner.api, self.inner.options.windows.send);
         let (pieces, rows) = (look::pieces(question, 0), look::rows(question, 0));
-        if let Some((name, text)) = look::in_full(question) {
+        if let (Some((name, text)), false) = (look::in_full(question), steps.file) {
             let file = Upload { name: name.to_owned(), bytes: text.as_bytes().iter().copied().take(FILE).collect() };
-            match api.post_file(self.channel, &nonce(), &file, patience).await {
+            match api.post_file(self.channel, &steps.nonce, &file, patience).await {
                 Err(error) if error.is_forbidden() => {
                     warn!(channel = self.channel, %error, "cannot attach what a question is about\nhint: the bot needs Attach Files there");
-                    api.post(self.channel, None, &nonce(), NO_FILE, patience).await?;
+                    api.post(self.channel, None, &steps.nonce, NO_FILE, patience).await?;
                 }
                 posted => posted?,
             }
+            steps.made();
+            steps.file = true;
         }
-        let (last, before) = pieces.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
-        for piece in before {
-            api.post(self.channel, None, &nonce(), piece, patience).await?;
+        let last = pieces.len().saturating_sub(1);
+        let mut posted = 0;
+        for (number, piece) in pieces.iter().enumerate().skip(steps.pieces) {
+            let rows = if number == last { &rows } else { &Value::Null };
+            // The first one calls whoever is asked, below what they asked.
+            let (about, asker) = if number == 0 { (self.about, question.asker) } else { (None, None) };
+            posted = api.call_for(self.channel, about, asker, &steps.nonce, (piece, rows), patience).await?.id;
+            steps.made();
+            steps.pieces += 1;
         }
-        Ok(api.post_with(self.channel, None, &nonce(), (last, &rows), patience).await?.id)
+        Ok(posted)
     }
 
     /// Closes what the turn left open: it ended without a word about it.

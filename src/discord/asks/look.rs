@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 
 use super::press::Choice;
-use crate::agent::{Decision, Question};
+use crate::agent::{AnswerForm, AskOption, Decision, Question, Scope};
 use crate::discord::mention::one_line;
 use crate::dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 use crate::split::split;
 
 /// Characters of a message with a question; leaves room for what became of it.
 const PIECE: usize = 1_650;
+/// Characters of its title.
+const TITLE: usize = 300;
 /// Characters shown of a command or plan, and of changes.
 const WHOLE: usize = 8_000;
 const CHANGES: usize = 1_400;
@@ -20,27 +22,39 @@ const MENU: usize = 25;
 /// Characters of a button's and of an option's label.
 const BUTTON_LABEL: usize = 80;
 const OPTION_LABEL: usize = 100;
+/// Buttons of a row.
+const ROW: usize = 5;
+/// Characters of a window.
+const WINDOW: usize = 4_000;
 
 /// A question's messages; the last one has the buttons. `step` counts the questions of a list from 0.
 pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
-    let title = escape(&one_line(&question.title, 300));
+    let asker = question.asker.map_or_else(String::new, |asker| format!(" <@{asker}>"));
+    let title = format!("**{}**{asker}", escape(&one_line(&question.title, TITLE)));
     let text = match &question.subject {
         Subject::Permission { tool, about } => {
-            let block = about.as_ref().map_or_else(String::new, block);
-            format!("🔐 **{title}**\n-# {}\n{block}", escape(&one_line(tool, 100)))
+            let block = about.as_ref().filter(|about| !says(&question.title, &about.text)).map_or_else(String::new, block);
+            format!("🔐 {title}\n-# {}\n{block}", escape(&one_line(tool, 100)))
         }
         Subject::Plan(plan) => {
             let (shown, note) = cut(plan, WHOLE);
-            format!("📋 **{title}**\n{shown}\n{note}")
+            format!("📋 {title}\n{shown}\n{note}")
         }
-        Subject::SignIn(address) => format!("🔑 **{title}**\n{}", block(&Excerpt { language: "", text: one_line(address, 1_000) })),
+        Subject::SignIn(address) => format!("🔑 {title}\n{}", block(&Excerpt { language: "", text: one_line(address, 1_000) })),
         Subject::Questions(questions) => {
-            let Some(asked) = questions.get(step) else { return vec![format!("❓ **{title}**")] };
+            let Some(asked) = questions.get(step) else { return vec![format!("❓ {title}")] };
             let count = if questions.len() > 1 { format!(" ({} of {})", step + 1, questions.len()) } else { String::new() };
-            format!("❓ **{title}**{count}\n{}\n{}", cut(&asked.text, 1_000).0, listed(asked))
+            let said = asked.description.as_deref().map(|said| format!("\n-# {}", escape(&one_line(said, 500)))).unwrap_or_default();
+            let secret = if asked.secret { "\n-# Nobody but the agent will see the answer." } else { "" };
+            format!("❓ {title}{count}\n{}{said}{secret}\n{}", cut(&asked.text, 1_000).0, listed(asked))
         }
     };
     split(text.trim_end(), PIECE)
+}
+
+/// Whether a title says a command or path whole, as code does in markdown: then it need not stand below once more.
+fn says(title: &str, about: &str) -> bool {
+    title.chars().count() <= TITLE && !about.contains(['`', '\n']) && title.contains(&format!("`{}`", about.trim()))
 }
 
 /// What a question is about, where its messages do not show all of it: a name for the file, and the whole.
@@ -57,10 +71,15 @@ pub(super) fn in_full(question: &OpenQuestion) -> Option<(&'static str, &str)> {
 /// The options in full, where a button or menu would cut them.
 fn listed(asked: &Question) -> String {
     let most = if as_menu(asked) { OPTION_LABEL } else { BUTTON_LABEL };
-    if asked.options.len() <= MENU && asked.options.iter().all(|option| option.chars().count() <= most) {
+    let plain = asked.options.iter().all(|option| option.description.is_none());
+    if plain && asked.options.len() <= MENU && asked.options.iter().all(|option| option.label.chars().count() <= most) {
         return String::new();
     }
-    (1..).zip(&asked.options).map(|(number, option)| format!("{number}\\. {}\n", escape(&one_line(option, 400)))).collect()
+    let told = |option: &crate::agent::Choice| match &option.description {
+        Some(said) => format!("{} – {said}", option.label),
+        None => option.label.clone(),
+    };
+    (1..).zip(&asked.options).map(|(number, option)| format!("{number}\\. {}\n", escape(&one_line(&told(option), 400)))).collect()
 }
 
 fn as_menu(asked: &Question) -> bool {
@@ -97,17 +116,29 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
     let button = |choice: Choice, style: u8, label: &str| json!({"type": 2, "style": style, "label": one_line(label, BUTTON_LABEL), "custom_id": choice.custom_id(&question.id)});
     match &question.subject {
         Subject::Permission { .. } | Subject::Plan(_) => {
-            let mut row = vec![button(Choice::Allow, 3, "Allow")];
-            if let Some(label) = &question.always {
-                let label = if label.is_empty() { "Always for this session" } else { label };
-                row.push(button(Choice::Always, 1, label));
+            let mut row = vec![];
+            if question.options.is_empty() {
+                row.push(button(Choice::Allow, 3, "Allow"));
+                row.extend(question.always().map(|label| button(Choice::Always, 1, &label)));
             }
-            row.extend([
-                button(Choice::Deny, 2, "Deny"),
-                button(Choice::Why, 2, "Deny and say why…"),
-                button(Choice::Stop, 4, "Deny and stop"),
-            ]);
-            json!([{"type": 1, "components": row}])
+            // The agent's own answers stand above ours, by which it can always be denied.
+            let style = |option: &AskOption| match (option.allows, option.scope) {
+                (true, Scope::Once) => 3,
+                (true, _) => 1,
+                (false, _) => 2,
+            };
+            let own: Vec<Value> =
+                (0..).zip(&question.options).map(|(at, option)| button(Choice::Own(at), style(option), &option.told())).collect();
+            let mut rows: Vec<Value> = own.chunks(ROW).map(|row| json!({"type": 1, "components": row})).collect();
+            if !question.options.iter().any(|option| !option.allows && option.scope == Scope::Once) {
+                row.push(button(Choice::Deny, 2, "Deny"));
+            }
+            row.extend([button(Choice::Why, 2, "Deny and say why…"), button(Choice::Stop, 4, "Deny and stop")]);
+            rows.push(json!({"type": 1, "components": row}));
+            if question.input.as_ref().is_some_and(|input| readable(input).chars().count() <= WINDOW) {
+                rows.push(json!({"type": 1, "components": [button(Choice::Change, 2, "Change and allow…")]}));
+            }
+            Value::Array(rows)
         }
         Subject::SignIn(address) => {
             let mut row = vec![];
@@ -125,7 +156,12 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
             let label = |at: usize, option: &str| if option.is_empty() { format!("Option {}", at + 1) } else { option.to_owned() };
             if as_menu(asked) {
                 let options: Vec<Value> = labels()
-                    .map(|(at, option)| json!({"label": one_line(&label(at, option), OPTION_LABEL), "value": at.to_string()}))
+                    .map(|(at, option)| {
+                        json!({
+                            "label": one_line(&label(at, &option.label), OPTION_LABEL), "value": at.to_string(),
+                            "default": asked.preset.contains(&option.id),
+                        })
+                    })
                     .collect();
                 let most = if asked.many { options.len() } else { 1 };
                 rows.push(json!({"type": 1, "components": [{
@@ -133,12 +169,16 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
                     "min_values": 1, "max_values": most, "placeholder": if asked.many { "Choose one or more" } else { "Choose one" },
                 }]}));
             } else if !asked.options.is_empty() {
-                let buttons: Vec<Value> = labels().map(|(at, option)| button(Choice::Option(step, at), 1, &label(at, option))).collect();
+                let buttons: Vec<Value> =
+                    labels().map(|(at, option)| button(Choice::Option(step, at), 1, &label(at, &option.label))).collect();
                 rows.push(json!({"type": 1, "components": buttons}));
             }
             let mut row = vec![];
             if asked.free_text || asked.options.len() > MENU {
                 row.push(button(Choice::Write(step), 1, "Write an answer…"));
+            }
+            if asked.optional {
+                row.push(button(Choice::Skip(step), 2, "Skip"));
             }
             row.extend([button(Choice::Deny, 2, "Decline"), button(Choice::Stop, 4, "Decline and stop")]);
             rows.push(json!({"type": 1, "components": row}));
@@ -147,25 +187,39 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
     }
 }
 
+/// JSON over several lines.
+fn readable(input: &str) -> String {
+    serde_json::from_str::<Value>(input).and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| input.to_owned())
+}
+
 /// The window in which words are written.
 pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
-    let (title, label) = match (&question.subject, choice) {
-        (Subject::Questions(questions), Choice::Write(step)) => {
-            ("Your answer", questions.get(step).map_or_else(String::new, |asked| asked.text.clone()))
-        }
-        _ => ("Deny", "What should the agent know?".to_owned()),
+    let asked = match (&question.subject, choice) {
+        (Subject::Questions(questions), Choice::Write(step)) => questions.get(step),
+        _ => None,
     };
+    let (title, label, value) = match (asked, choice) {
+        (Some(asked), _) => ("Your answer", asked.text.clone(), asked.preset.join(", ")),
+        (None, Choice::Write(_)) => ("Your answer", String::new(), String::new()),
+        (None, Choice::Change) => {
+            ("Change and allow", "What the tool is given (JSON)".to_owned(), question.input.as_deref().map(readable).unwrap_or_default())
+        }
+        _ => ("Deny", "What should the agent know?".to_owned(), String::new()),
+    };
+    // One line for what is short by its nature.
+    let style = if asked.is_some_and(|asked| asked.secret || asked.form != AnswerForm::Text) { 1 } else { 2 };
     let label = one_line(&label, 45);
     let label = if label.is_empty() { "Your answer" } else { &label };
     json!({"custom_id": choice.custom_id(&question.id), "title": title, "components": [{"type": 1, "components": [{
-        "type": 4, "custom_id": "text", "style": 2, "label": label, "required": true, "max_length": 2_000,
+        "type": 4, "custom_id": "text", "style": style, "label": label, "required": true, "max_length": WINDOW, "value": value,
     }]}]})
 }
 
 /// A question's last message once it is over.
 pub(super) fn over(last: &str, how: &Settlement) -> String {
     let sign = match how {
-        Settlement::Answered { decision: Decision::AllowOnce | Decision::AllowAlways, .. } => "✅",
+        Settlement::Answered { decision: Decision::AllowOnce | Decision::AllowAlways | Decision::AllowChanged(_), .. } => "✅",
+        Settlement::Answered { decision: Decision::Chosen(_), .. } => "☑️",
         Settlement::Answered { decision: Decision::Answers(_), .. } => "💬",
         Settlement::Answered { decision: Decision::DenyAndStop, .. } => "🛑",
         Settlement::Answered { .. } => "🚫",
@@ -193,7 +247,15 @@ mod tests {
     use super::*;
 
     fn question(subject: Subject) -> OpenQuestion {
-        OpenQuestion { id: "0123456789abcdef".to_owned(), title: "Run **it**?".to_owned(), subject, always: None }
+        OpenQuestion {
+            id: "0123456789abcdef".to_owned(),
+            title: "Run **it**?".to_owned(),
+            subject,
+            always: None,
+            options: vec![],
+            input: None,
+            asker: None,
+        }
     }
 
     fn bash(text: &str) -> OpenQuestion {
@@ -201,8 +263,9 @@ mod tests {
     }
 
     fn asked(options: usize, many: bool, free_text: bool) -> OpenQuestion {
-        let options = (0..options).map(|number| format!("option {number}")).collect();
-        question(Subject::Questions(vec![Question { id: "a".to_owned(), text: "Which?".to_owned(), options, many, free_text }]))
+        let options = (0..options).map(|number| crate::agent::Choice::plain(format!("option {number}"))).collect();
+        let (id, text) = ("a".to_owned(), "Which?".to_owned());
+        question(Subject::Questions(vec![Question { id, text, options, many, free_text, ..Question::default() }]))
     }
 
     #[test]
@@ -220,6 +283,61 @@ mod tests {
         let long = bash(&"x".repeat(8_001));
         assert_eq!(in_full(&long).map(|(name, text)| (name, text.len())), Some(("command.txt", 8_001)));
         assert_eq!(in_full(&bash(&"x".repeat(8_000))), None);
+    }
+
+    #[test]
+    fn what_the_title_says_whole_does_not_stand_below_again() {
+        let titled = |title: &str| OpenQuestion { title: title.to_owned(), ..bash("ls") };
+        assert_eq!(pieces(&titled("Run `ls`?"), 0), ["🔐 **Run \\`ls\\`?**\n-# Bash"]);
+        assert!(pieces(&titled("Run tools?"), 0)[0].contains("```sh\nls\n```"));
+        assert!(pieces(&titled(&format!("{}`ls`", "x".repeat(400))), 0)[0].contains("```sh\nls\n```"), "the title is cut before it");
+    }
+
+    #[test]
+    fn the_agents_own_answers_are_buttons_with_how_long_they_hold_and_it_can_always_be_denied() {
+        let option = |id: &str, label: &str, allows, scope| AskOption { id: id.to_owned(), label: label.to_owned(), allows, scope };
+        let options = vec![
+            option("1", "Yes", true, Scope::Once),
+            option("2", "Yes, for this command", true, Scope::Project),
+            option("3", "No, never", false, Scope::Always),
+        ];
+        let shown = rows(&OpenQuestion { options, input: Some(r#"{"command":"ls"}"#.to_owned()), ..bash("ls") }, 0);
+        let buttons = |row: usize| -> Vec<(String, u64)> {
+            let row = shown[row]["components"].as_array().expect("buttons").iter();
+            row.map(|button| (button["label"].as_str().unwrap_or_default().to_owned(), button["style"].as_u64().unwrap_or_default()))
+                .collect()
+        };
+        let wanted = [("Yes", 3), ("Yes, for this command (this project, from now on)", 1), ("No, never", 2)];
+        assert_eq!(buttons(0), wanted.map(|(label, style)| (label.to_owned(), style)));
+        assert_eq!(shown[0]["components"][1]["custom_id"], "ask:0123456789abcdef:a1");
+        let ours: Vec<String> = buttons(1).into_iter().map(|(label, _)| label).collect();
+        assert_eq!(ours, ["Deny", "Deny and say why…", "Deny and stop"]);
+        assert_eq!(buttons(2), [("Change and allow…".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_question_says_more_proposes_and_may_be_left_open() {
+        let described = crate::agent::Choice { description: Some("as blood".to_owned()), ..crate::agent::Choice::plain("Red") };
+        let asked = Question {
+            id: "c".to_owned(),
+            text: "Colour?".to_owned(),
+            description: Some("For the wall.".to_owned()),
+            options: vec![described],
+            many: true,
+            optional: true,
+            preset: vec!["Red".to_owned()],
+            secret: true,
+            ..Question::default()
+        };
+        let question = question(Subject::Questions(vec![asked]));
+        let text = pieces(&question, 0).concat();
+        for part in ["For the wall.", "1\\. Red – as blood", "Nobody but the agent"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let shown = rows(&question, 0);
+        assert_eq!(shown[0]["components"][0]["options"][0]["default"], true);
+        assert_eq!(shown[1]["components"][0]["label"], "Skip");
+        assert_eq!(modal(&question, Choice::Write(0))["components"][0]["components"][0]["value"], "Red");
     }
 
     #[test]

@@ -24,9 +24,10 @@ use super::api::Api;
 use super::intake::{Asker, Gate, Intake, OpenQuestions, Posted};
 use super::mention::one_line;
 use super::rest::Patience;
-use super::{Identity, notices};
+use super::{Identity, notices, stopping};
 use crate::agent::Decision;
 use crate::dispatch::{AgainRefusal, AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
+use crate::event::Lane;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
 const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
@@ -133,6 +134,11 @@ impl Asks {
         }
     }
 
+    /// Whether a question is a list of questions.
+    fn is_list(&self, id: &str) -> bool {
+        lock(&self.open).get(id).is_some_and(|standing| matches!(standing.question.subject, Subject::Questions(_)))
+    }
+
     /// Notes an answer to one question of a list; all of them once it was the last.
     fn step(&self, id: &str, step: usize, value: impl FnOnce(&crate::agent::Question) -> Vec<String>) -> Step {
         let mut open = lock(&self.open);
@@ -146,7 +152,9 @@ impl Asks {
             ));
         };
         let values = value(asked);
-        if values.is_empty() || (!asked.free_text && values.iter().any(|value| !asked.options.contains(value))) {
+        if (values.is_empty() && !asked.optional)
+            || (!asked.free_text && !values.iter().all(|value| asked.options.iter().any(|option| option.id == *value)))
+        {
             return Step::Next(Reaction::Tell("Please choose one of the options.".to_owned()));
         }
         let mut all = given.clone();
@@ -200,9 +208,10 @@ impl Presses {
     pub(super) async fn answer(&self, press: Press) {
         let (interaction, token) = (press.interaction, press.token.as_str());
         let none = json!({"parse": []});
-        let reaction = match notices::offer_of(&press.custom_id) {
-            Some(id) => self.again(id, &press).await,
-            None => self.react(&press),
+        let reaction = match (notices::offer_of(&press.custom_id), stopping::event_of(&press.custom_id)) {
+            (Some(id), _) => self.again(id, &press).await,
+            (_, Some(event)) => self.stop(event, &press).await,
+            _ => self.react(&press),
         };
         let (body, note) = match reaction {
             Reaction::Accept => (json!({"type": 6}), None),
@@ -243,10 +252,21 @@ impl Presses {
         let decision = match (choice, words) {
             (Choice::Allow, _) => Decision::AllowOnce,
             (Choice::Always, _) => Decision::AllowAlways,
+            (Choice::Deny, _) if self.asks.is_list(id) => Decision::Declined,
             (Choice::Deny, _) => Decision::Deny(None),
+            (Choice::Own(at), _) => match self.asks.question(id).and_then(|question| Some(question.options.get(at)?.id.clone())) {
+                Some(option) => Decision::Chosen(option),
+                None => return self.asks.gone(id, press.content.as_deref()),
+            },
+            (Choice::Change, Some(input)) => Decision::AllowChanged(input),
+            (Choice::Skip(step), _) => match self.asks.step(id, step, |_| vec![]) {
+                Step::All(answers) => Decision::Answers(answers),
+                Step::Next(reaction) => return reaction,
+                Step::Gone => return self.asks.gone(id, press.content.as_deref()),
+            },
             (Choice::Stop, _) => Decision::DenyAndStop,
             (Choice::Why, Some(words)) => Decision::Deny(Some(words)),
-            (Choice::Why | Choice::Write(_), None) => {
+            (Choice::Why | Choice::Change | Choice::Write(_), None) => {
                 return self.asks.question(id).map_or_else(
                     || self.asks.gone(id, press.content.as_deref()),
                     |question| Reaction::Window(look::modal(&question, choice)),
@@ -262,7 +282,9 @@ impl Presses {
                     Choice::Option(_, at) => vec![at],
                     _ => press.values.iter().filter_map(|value| value.parse().ok()).collect(),
                 };
-                let values = |asked: &crate::agent::Question| chosen.iter().filter_map(|at| asked.options.get(*at).cloned()).collect();
+                let values = |asked: &crate::agent::Question| {
+                    chosen.iter().filter_map(|at| asked.options.get(*at).map(|option| option.id.clone())).collect()
+                };
                 match self.asks.step(id, step, values) {
                     Step::All(answers) => Decision::Answers(answers),
                     Step::Next(reaction) => return reaction,
@@ -285,6 +307,19 @@ impl Presses {
             Err(refusal @ (AgainRefusal::Gone | AgainRefusal::Delivered)) => Reaction::Close(content.to_owned(), refusal.to_string()),
             Err(refusal) => Reaction::Tell(refusal.to_string()),
         }
+    }
+
+    /// Stops a turn. Its answer takes the button away; where none is on its way, this does.
+    async fn stop(&self, event: u64, press: &Press) -> Reaction {
+        if !self.admits(press) {
+            return Reaction::Tell("You may not use me here.".to_owned());
+        }
+        let Some(channel) = press.channel else { return Reaction::Tell(stopping::OVER.to_owned()) };
+        if self.intake.stop_turn(&Lane::Channel(channel), event).await {
+            info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
+            return Reaction::Accept;
+        }
+        Reaction::Close(press.content.clone().unwrap_or_default(), stopping::OVER.to_owned())
     }
 
     /// Whether who pressed may use the bot there.

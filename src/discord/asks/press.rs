@@ -14,6 +14,12 @@ pub(super) enum Choice {
     /// Deny with words.
     Why,
     Stop,
+    /// An answer of the agent's own.
+    Own(usize),
+    /// Allow with another input.
+    Change,
+    /// A question of the list that needs no answer.
+    Skip(usize),
     /// An option of a question of the list.
     Option(usize, usize),
     /// Options of a question's menu.
@@ -31,6 +37,9 @@ impl Choice {
             Self::Deny => format!("ask:{question}:deny"),
             Self::Why => format!("ask:{question}:why"),
             Self::Stop => format!("ask:{question}:stop"),
+            Self::Own(at) => format!("ask:{question}:a{at}"),
+            Self::Change => format!("ask:{question}:change"),
+            Self::Skip(step) => format!("ask:{question}:s{step}"),
             Self::Option(step, at) => format!("ask:{question}:o{step}.{at}"),
             Self::Menu(step) => format!("ask:{question}:m{step}"),
             Self::Write(step) => format!("ask:{question}:w{step}"),
@@ -47,9 +56,12 @@ impl Choice {
             "deny" => Self::Deny,
             "why" => Self::Why,
             "stop" => Self::Stop,
+            "change" => Self::Change,
             _ => match choice.strip_prefix('o').and_then(|option| option.split_once('.')) {
                 Some((step, at)) => Self::Option(step.parse().ok()?, at.parse().ok()?),
-                None => number('m').map(Self::Menu).or_else(|| number('w').map(Self::Write))?,
+                None => [('m', Self::Menu as fn(usize) -> Self), ('w', Self::Write), ('s', Self::Skip), ('a', Self::Own)]
+                    .into_iter()
+                    .find_map(|(prefix, choice)| number(prefix).map(choice))?,
             },
         };
         Some((question, choice))
@@ -109,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_choice_reads_back_from_its_button() {
-        use Choice::{Allow, Always, Deny, Menu, Option, Stop, Why, Write};
-        for choice in [Allow, Always, Deny, Why, Stop, Option(3, 24), Menu(0), Write(12)] {
+        use Choice::{Allow, Always, Change, Deny, Menu, Option, Own, Skip, Stop, Why, Write};
+        for choice in [Allow, Always, Deny, Why, Stop, Change, Own(3), Skip(1), Option(3, 24), Menu(0), Write(12)] {
             assert_eq!(Choice::read(&choice.custom_id("0a1b")), Some(("0a1b", choice)));
         }
         for other in ["", "ask:", "ask:x", "ask:x:", "ask:x:o1", "ask:x:o1.", "ask:x:m", "ask:x:mm", "page:2:allow"] {

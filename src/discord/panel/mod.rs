@@ -140,7 +140,8 @@ impl Panels {
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let (panel, asker) = (Arc::clone(&this.panel), caller.asker(&this.identity));
-            let mut work = this.runtime.spawn(async move { order.carry_out(&*panel, &asker, &given).await });
+            let alone = this.gate.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
+            let mut work = this.runtime.spawn(async move { order.carry_out(&*panel, (&asker, alone), &given).await });
             let said = tokio::select! {
                 said = &mut work => said.unwrap_or_else(|_| Said::private("That went wrong. (internal)")),
                 () = sleep(SOON) => return this.later(caller, order, work).await,

@@ -35,7 +35,8 @@ impl Order {
         !matches!(self, Self::Set(_) | Self::Compact | Self::Project)
     }
 
-    pub(super) async fn carry_out(self, panel: &dyn Panel, asker: &Asker, given: &[(String, String)]) -> Said {
+    /// `alone` says that whoever asks may write in private.
+    pub(super) async fn carry_out(self, panel: &dyn Panel, (asker, alone): (&Asker, bool), given: &[(String, String)]) -> Said {
         let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
         let now = Timestamp::now();
         match (self, value) {
@@ -67,15 +68,16 @@ impl Order {
                 let (Ok(text) | Err(text)) = panel.ping(asker, name).await;
                 Said::private(page::escaped(&text))
             }
-            (Self::Help, _) => Said::private(help(&panel.view(asker).await, asker.owner)),
+            (Self::Help, _) => Said::private(help(&panel.view(asker).await, asker.owner, alone)),
         }
     }
 }
 
-/// The commands that are of use here.
-fn help(view: &View, owner: bool) -> String {
+/// The commands that are of use here; `alone` says that whoever asks may write in private.
+fn help(view: &View, owner: bool, alone: bool) -> String {
     let useful =
         TABLE.iter().filter(|command| command.needs.is_none_or(|feature| view.has(feature)) && (owner || command.who == Who::Everyone));
     let lines: Vec<String> = useful.map(|command| format!("`/{}` {}", command.name, command.description)).collect();
-    format!("{} answers here. Mention me, answer me, or write to me in private.\n{}", page::escaped(&view.label), lines.join("\n"))
+    let ways = if alone { "Mention me, answer me, or write to me in private." } else { "Mention me or answer me." };
+    format!("{} answers here. {ways}\n{}", page::escaped(&view.label), lines.join("\n"))
 }

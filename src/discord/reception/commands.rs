@@ -5,17 +5,21 @@ use std::sync::atomic::Ordering;
 
 use tracing::warn;
 
-use super::{CLOSING, Kept, Reception, key, lock};
+use super::{CLOSING, Heard, Kept, Reception, key, lock};
 use crate::discord::Identity;
 use crate::discord::api::{Api, nonce};
 use crate::discord::commands::Verb;
+use crate::discord::heading;
 use crate::discord::interactions::Interactions;
 use crate::discord::mention;
 use crate::discord::rest::Patience;
 use crate::discord::threads;
 use crate::discord::wire::Slash;
+use crate::dispatch::Stopped;
 use crate::event::{EventKind, Lane, NewEvent, Origin, Pass};
 
+const FORGOTTEN: &str = "Done: your next prompt begins a new conversation.";
+const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins one.";
 const EMPTY: &str = "Write what I should do behind the command.";
 
 impl Reception {
@@ -23,7 +27,7 @@ impl Reception {
     pub(super) async fn command(&self, slash: &Slash, verb: Verb, kept: Kept) {
         if lock(&self.recent).has(slash.interaction) {
             // Told twice: the first one is acknowledged already.
-            let _ = kept.send(Ok(()));
+            let _ = kept.send(Ok(Heard::Kept));
             return;
         }
         lock(&self.recent).note(slash.interaction);
@@ -37,17 +41,11 @@ impl Reception {
                 let _ = kept.send(Err(EMPTY.to_owned()));
             }
             Verb::Steer => {
-                let _ = kept.send(Ok(()));
-                self.steer(slash.clone());
+                let _ = kept.send(self.steer(slash).await);
             }
             Verb::Reset => {
-                let _ = kept.send(Ok(()));
-                let text = match self.desk.intake.reset(&lane).await {
-                    Ok(true) => "Done: your next prompt begins a new conversation.".to_owned(),
-                    Ok(false) => "There is no conversation yet: your next prompt begins one.".to_owned(),
-                    Err(why) => why,
-                };
-                answer(&self.api, &self.identity, &self.interactions, slash, text, self.patience);
+                let _ =
+                    kept.send(self.desk.intake.reset(&lane).await.map(|had| Heard::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())));
             }
             // Answered on the gateway's thread.
             Verb::Stop | Verb::Panel(_) => {}
@@ -55,7 +53,7 @@ impl Reception {
     }
 
     /// Keeps what a command asks. A command is told once: what is refused of it does not come back.
-    async fn ask(&self, slash: &Slash, verb: Verb) -> Result<(), String> {
+    async fn ask(&self, slash: &Slash, verb: Verb) -> Result<Heard, String> {
         if slash.prompt.trim().is_empty() {
             return Err(EMPTY.to_owned());
         }
@@ -67,22 +65,27 @@ impl Reception {
         }
         let event = NewEvent { opens_thread: verb == Verb::New, ..asked(slash) };
         let saved = self.submit(event).map_err(|not_taken| not_taken.text)?.safe().await;
-        saved.map(drop).map_err(|why| {
+        saved.map(|_| Heard::Kept).map_err(|why| {
             self.waiting.forget(slash.interaction);
             why.to_string()
         })
     }
 
-    /// Hands a message to the running turn; what comes of it may take a while.
-    fn steer(&self, slash: Slash) {
+    /// Keeps a message for the running turn; what comes of it may take a while.
+    async fn steer(&self, slash: &Slash) -> Result<Heard, String> {
+        if self.closing.load(Ordering::SeqCst) {
+            return Err(CLOSING.to_owned());
+        }
+        let outcome = self.desk.intake.steer(asked(slash)).await?;
         let (api, identity, interactions) = (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
-        let (intake, closing, patience) = (Arc::clone(&self.desk.intake), Arc::clone(&self.closing), self.patience);
+        let (slash, patience) = (slash.clone(), self.patience);
+        let heading = heading::line(&slash.prompt, &self.redactor);
         tokio::spawn(async move {
-            let steered = if closing.load(Ordering::SeqCst) { Err(CLOSING.to_owned()) } else { intake.steer(asked(&slash)).await };
-            if let Some(text) = steered.unwrap_or_else(Some) {
-                answer(&api, &identity, &interactions, &slash, text, patience);
+            if let Some(text) = outcome.await {
+                answer(&api, &identity, &interactions, &slash, heading::under(Some(&heading), &text), patience);
             }
         });
+        Ok(Heard::Kept)
     }
 }
 
@@ -99,19 +102,17 @@ fn asked(slash: &Slash) -> NewEvent {
 }
 
 /// What `/stop` says.
-pub(in crate::discord) fn stop_text(stopped: bool) -> String {
-    if stopped { "Stopped." } else { "There is nothing to stop here." }.to_owned()
+pub(in crate::discord) fn stop_text(stopped: Stopped) -> String {
+    let dropped = match stopped.waiting {
+        0 => return if stopped.running { "Stopped." } else { "There is nothing to stop here." }.to_owned(),
+        1 => "one prompt that waited is not answered".to_owned(),
+        count => format!("{count} prompts that waited are not answered"),
+    };
+    if stopped.running { format!("Stopped; {dropped}.") } else { format!("Stopped: {dropped}.") }
 }
 
 /// Puts a short text into the waiting answer of a command, without holding anything up.
-pub(in crate::discord) fn answer(
-    api: &Api,
-    identity: &Arc<Identity>,
-    interactions: &Interactions,
-    slash: &Slash,
-    text: String,
-    patience: Patience,
-) {
+fn answer(api: &Api, identity: &Arc<Identity>, interactions: &Interactions, slash: &Slash, text: String, patience: Patience) {
     let Some(mut door) = interactions.take(slash.interaction) else { return };
     let (api, application, channel) = (api.clone(), identity.application, slash.channel);
     tokio::spawn(async move {

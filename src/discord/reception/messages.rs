@@ -2,16 +2,18 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{AGAIN, Parent, Reception, key, lock, mark, say};
+use super::{AGAIN, Parent, Reception, key, lock, mark, quotes, say};
+use crate::discord::heading;
 use crate::discord::intake::{Asker, NotTaken};
 use crate::discord::mention::{self, Name};
 use crate::discord::rest::RestError;
 use crate::discord::wire::{Channel, Message};
-use crate::dispatch::Accepted;
-use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
+use crate::dispatch::{Accepted, AnswerRefusal, Person};
+use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
-const LATER: &str = "I am restarting: what you write here is answered as soon as I am back. (shutting down)";
+const STRANGER: &str = "I answer here only whom my operator has let in. Ask them, or write to me in a server where I may answer you.";
+const LATER: &str = "I am restarting: what you write here is answered as soon as I am back.";
 const NO_ROOM: &str = "I cannot save anything at the moment, so what you write here waits: it is answered as soon as I can. (storage)";
 
 /// What became of a message that was for us.
@@ -44,7 +46,7 @@ impl Reception {
             // Who may write in a thread can depend on where it belongs.
             (Parent::Unknown, Some(_)) => self.channel_at_last(message.channel_id).await.and_then(|channel| channel.thread_parent()),
         };
-        self.message_for_us(message, names, parent).await;
+        self.message_for_us(message, names, parent, false).await;
     }
 
     /// See [`Reception::is_for_us`]; asks Discord until it answers.
@@ -82,7 +84,7 @@ impl Reception {
     }
 
     /// Takes a message in that is for us, once; returns when what became of it is kept.
-    pub(super) async fn message_for_us(&self, message: &Message, names: &[Name], parent: Option<u64>) -> Fate {
+    pub(super) async fn message_for_us(&self, message: &Message, names: &[Name], parent: Option<u64>, missed: bool) -> Fate {
         let (channel, id) = (message.channel_id, message.id);
         if lock(&self.recent).has(id) {
             return Fate::Known;
@@ -91,17 +93,45 @@ impl Reception {
         if let Err(why) = self.desk.gate.admit(&asker) {
             lock(&self.recent).note(id);
             self.identity.log_refusal(&asker, &why);
+            if asker.guild.is_none() {
+                // Nobody else hears it there, and silence would look like a fault.
+                self.tell(channel, id, STRANGER.to_owned());
+            }
             return Fate::NotAdmitted;
         }
         if let Some(parent) = parent {
             self.desk.intake.learn(channel, parent);
         }
-        let fate = self.until_kept(&self.prompt(message, names, parent), (channel, id)).await;
+        let prompt = NewEvent { missed, ..self.prompt(message, names, parent) };
+        let fate = match self.in_words(&asker, message, &prompt) {
+            Some(fate) => fate,
+            None => self.until_kept(&prompt, (channel, id)).await,
+        };
         if fate != Fate::Left {
             lock(&self.recent).note(id);
             self.desk.seen.saw(channel, id);
         }
         fate
+    }
+
+    /// Takes a message as the answer to the question that is open in its channel. None: it is none.
+    fn in_words(&self, asker: &Asker, message: &Message, prompt: &NewEvent) -> Option<Fate> {
+        let roles = asker.roles.iter().copied().chain(asker.guild).collect();
+        let name = prompt.author.clone().unwrap_or_default();
+        let person = Person::User { id: asker.user, roles, owner: asker.owner, name };
+        // Nobody knew what would be asked while nobody listened.
+        if prompt.missed || !prompt.attached.is_empty() {
+            return None;
+        }
+        match self.desk.intake.answer_in_words(&prompt.lane, &person, &prompt.prompt)? {
+            Ok(()) => Some(Fate::Taken),
+            // Somebody was quicker; then it is a prompt like any other.
+            Err(AnswerRefusal::Gone) => None,
+            Err(refusal) => {
+                self.tell(message.channel_id, message.id, refusal.to_string());
+                Some(Fate::Refused)
+            }
+        }
     }
 
     /// What somebody wrote, as an event.
@@ -112,13 +142,14 @@ impl Reception {
             author: Some(mention::one_line(nick.unwrap_or(message.author.shown()), 64)),
             asker: Some(message.author.id),
             parent,
-            attached: message.attachments.iter().cloned().map(Attached::from).collect(),
+            attached: quotes::attached(message, self.identity.id),
+            quoted: quotes::quoted(message, self.identity.id, names),
             key: Some(key(message.id)),
             ..NewEvent::new(
                 EventKind::Message,
                 Lane::Channel(message.channel_id),
                 origin,
-                mention::prompt(&message.content, self.identity.id, names),
+                mention::prompt(&message.content, self.identity.id, self.people.known_role(message.guild_id), names),
             )
         }
     }
@@ -135,7 +166,7 @@ impl Reception {
                 self.tell(channel, message, LATER.to_owned());
                 return Fate::Left;
             }
-            let taken = if event.prompt.is_empty() && event.attached.is_empty() {
+            let taken = if event.prompt.is_empty() && event.attached.is_empty() && event.quoted.is_none() {
                 Err(NotTaken { text: HINT.to_owned(), later: false })
             } else {
                 self.submit(event.clone())
@@ -197,6 +228,8 @@ impl Reception {
             return self.desk.intake.submit(event);
         };
         self.waiting.expect(id);
+        // Of a message everybody sees what was asked.
+        let heading = if let Origin::Interaction { .. } = origin { heading::line(&event.prompt, &self.redactor) } else { String::new() };
         let taken = self.desk.intake.submit(event);
         match (&taken, origin) {
             (Ok(accepted), Origin::Message { channel, message }) if accepted.ahead > 0 => {
@@ -204,7 +237,7 @@ impl Reception {
             }
             (Ok(accepted), Origin::Interaction { .. }) if accepted.ahead > 0 => {
                 if let Some(door) = self.interactions.peek(id) {
-                    self.waiting.line(&self.api, self.identity.application, door, accepted.ahead);
+                    self.waiting.line(&self.api, self.identity.application, (door, heading), accepted.ahead);
                 }
             }
             _ => self.waiting.forget(id),
@@ -224,7 +257,14 @@ impl Reception {
         let addressed = message.guild_id.is_none()
             || message.mentions.iter().any(|user| user.id == me)
             || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me);
-        Ok(addressed || self.belongs_to_us(message, parent).await?)
+        Ok(addressed || self.names_our_role(message).await? || self.belongs_to_us(message, parent).await?)
+    }
+
+    /// Whether it names the role that Discord gave the bot: people choose it in place of the bot, which has the same name.
+    async fn names_our_role(&self, message: &Message) -> Result<bool, RestError> {
+        let Some(guild) = message.guild_id.filter(|_| !message.mention_roles.is_empty()) else { return Ok(false) };
+        let role = self.people.our_role(&self.api, guild, self.identity.id).await?;
+        Ok(role.is_some_and(|role| message.mention_roles.contains(&role)))
     }
 
     /// Whether a person other than the bot wrote it.

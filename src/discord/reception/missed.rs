@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use super::messages::Fate;
-use super::{AGAIN, LOOK_UP, Parent, Reception, lock};
+use super::{AGAIN, LOOK_UP, Parent, Reception, lock, mark};
 use crate::discord::mention;
 use crate::discord::wire::{Message, id_from};
 use crate::event::NewEvent;
@@ -22,6 +22,8 @@ const MISSED_SPAN: Duration = Duration::from_secs(600);
 /// So far back the older ones are counted, and over so many pages of 100.
 const COUNTED_SPAN: Duration = Duration::from_secs(24 * 3600);
 const COUNTED_PAGES: usize = 5;
+/// So many of them are marked beside the newest, which is told about in words.
+const MARKED: usize = 20;
 /// Channels looked into, those with the latest messages first.
 const CHANNELS_MOST: usize = 1_000;
 /// Message ids remembered, so that none is handled twice.
@@ -35,6 +37,8 @@ struct Tally {
     /// The older ones: how many, and what to refuse on their behalf.
     left_out: usize,
     newest: Option<(NewEvent, u64)>,
+    /// The latest before that.
+    older: VecDeque<u64>,
     /// There may be more of them.
     at_least: bool,
 }
@@ -151,11 +155,16 @@ impl Reception {
             // What strangers wrote is nobody's loss.
             if self.desk.gate.admit(&self.asker(&message, parent)).is_ok() {
                 tally.left_out += 1;
-                tally.newest = Some((self.prompt(&message, &names, parent), message.id));
+                if let Some((_, older)) = tally.newest.replace((self.prompt(&message, &names, parent), message.id)) {
+                    tally.older.push_back(older);
+                    if tally.older.len() > MARKED {
+                        tally.older.pop_front();
+                    }
+                }
             }
             return None;
         }
-        let fate = self.message_for_us(&message, &names, parent).await;
+        let fate = self.message_for_us(&message, &names, parent, true).await;
         match fate {
             Fate::Taken => tally.prompts += 1,
             Fate::Refused => tally.refused += 1,
@@ -176,9 +185,8 @@ impl Reception {
         };
         warn!(channel, count, "prompts written while disconnected are too old and left out; people are told");
         let minutes = MISSED_SPAN.as_secs() / 60;
-        let text = format!(
-            "I was away, and have left out {many} written here more than {minutes} minutes before I was back. Please ask again. (missed)"
-        );
+        let text =
+            format!("I was away, and have left out {many} written here more than {minutes} minutes before I was back. Please ask again.");
         while !self.decline(&event, (channel, message), &text).await {
             if self.closing.load(Ordering::SeqCst) {
                 return false;
@@ -187,6 +195,12 @@ impl Reception {
         }
         lock(&self.recent).note(message);
         self.desk.seen.saw(channel, message);
+        let (api, patience, older) = (self.api.clone(), self.patience, std::mem::take(&mut tally.older));
+        tokio::spawn(async move {
+            for message in older {
+                mark(&api, channel, message, patience).await;
+            }
+        });
         true
     }
 }

@@ -21,6 +21,8 @@ pub(in super::super) struct People {
     channels: Mutex<HashMap<u64, Channel>>,
     /// By guild and user. None: Discord knows of no such member.
     members: Mutex<Members>,
+    /// By guild. None: the bot has none of its own there.
+    roles: Mutex<HashMap<u64, Option<u64>>>,
 }
 
 impl People {
@@ -71,8 +73,32 @@ impl People {
         cell.get_or_try_init(look_up).await.cloned()
     }
 
-    /// Forgets who has which roles.
+    /// The role of a guild that is the bot's own: Discord makes one for a bot that was let in with permissions, and members
+    /// cannot change whose it is (Discord's documentation of role tags, 2026-08).
+    ///
+    /// # Errors
+    /// When Discord cannot say that now.
+    pub(super) async fn our_role(&self, api: &Api, guild: u64, me: u64) -> Result<Option<u64>, RestError> {
+        if let Some(known) = lock(&self.roles).get(&guild) {
+            return Ok(*known);
+        }
+        let role = match api.roles(guild, LOOK_UP).await {
+            Ok(roles) => roles.into_iter().find(|role| role.tags.bot_id == Some(me)).map(|role| role.id),
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => None,
+        };
+        lock(&self.roles).insert(guild, role);
+        Ok(role)
+    }
+
+    /// What [`People::our_role`] found before.
+    pub(in super::super) fn known_role(&self, guild: Option<u64>) -> Option<u64> {
+        guild.and_then(|guild| lock(&self.roles).get(&guild).copied().flatten())
+    }
+
+    /// Forgets who has which roles, and which one is ours.
     pub(super) fn forget_members(&self) {
         lock(&self.members).clear();
+        lock(&self.roles).clear();
     }
 }

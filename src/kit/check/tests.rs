@@ -70,7 +70,7 @@ struct Talker {
 
 impl Talker {
     fn say(&self, turn: u32, text: String) -> Action {
-        Action::Event(AgentEvent { session: 1, turn, kind: EventKind::Text(Text { part: 0, text, replace: false }) })
+        Action::Event(AgentEvent { session: 1, turn, kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }) })
     }
 
     fn take(&mut self, input: Input, last: bool) -> Result<Vec<Action>, GuestFailure> {

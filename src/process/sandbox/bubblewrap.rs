@@ -31,7 +31,8 @@ pub(super) fn probe(path: &OsStr) -> Result<PathBuf, String> {
 
 /// What to start it with for a program and its arguments.
 pub(super) fn arguments(granted: &Grants, program: &Path, arguments: &[OsString], cwd: &Path) -> Vec<OsString> {
-    let mut all: Vec<OsString> = BASE.iter().map(OsString::from).collect();
+    // Codex 0.169.0 keeps locks for its own sandbox there, wherever its temporary folder is. Nothing of it outlives the process.
+    let mut all: Vec<OsString> = BASE.iter().chain(&["--tmpfs", "/tmp"]).map(OsString::from).collect();
     let mut places: Vec<(&Path, &str)> = granted.read.iter().map(|place| (place.as_path(), "--ro-bind-try")).collect();
     places.extend(granted.write.iter().map(|place| (place.as_path(), "--bind-try")));
     // What lies in another place is mounted after it; where both are named, writing wins.

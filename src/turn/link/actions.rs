@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::task::Task;
 use super::{Report, Sighting, Unasked};
-use crate::agent::{Action, Answer, Command, Decision, EventKind, Input, Stop, TurnDone, TurnRef, Unrecognised};
+use crate::agent::{Action, Answer, AskKind, Command, Decision, EventKind, Input, Stop, TurnDone, TurnRef, Unrecognised};
 use crate::fold::Transcript;
 use crate::turn::recording::What;
 use crate::turn::{GuestFailure, ProcessCommand};
@@ -106,6 +106,10 @@ impl Task {
             Action::Ask(ask) => {
                 let turn = TurnRef { session: ask.session, turn: ask.turn };
                 if self.turns.contains_key(&turn.turn) && self.asks.insert(ask.ask, turn.turn).is_none() {
+                    if let AskKind::Questions(questions) = &ask.kind {
+                        let secret = questions.iter().filter(|question| question.secret).map(|question| question.id.clone());
+                        self.secret.insert(ask.ask, secret.collect());
+                    }
                     self.report(turn, "ask", Report::Ask(ask));
                 } else {
                     // Nobody can be asked; the agent must not wait.
@@ -177,7 +181,7 @@ impl Task {
         let Some(seat) = self.sessions.get(&session).filter(|_| !text.trim().is_empty()) else { return };
         tracing::info!(lane = %seat.lane, "the agent had something to say by itself");
         let backend = self.parts.backend.descriptor().label().to_owned();
-        let unasked = Unasked { lane: seat.lane.clone(), backend, text, usage: done.usage.or(transcript.usage()) };
+        let unasked = Unasked { lane: seat.lane.clone(), backend, text, usage: done.usage.or_else(|| transcript.usage()) };
         // Fails when the gateway is going away.
         let _ = self.parts.unasked.send(unasked);
     }

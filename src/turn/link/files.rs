@@ -33,6 +33,8 @@ pub(super) struct Files {
     /// By the guest's name.
     pub(super) paths: HashMap<String, PathBuf>,
     room: Option<Room>,
+    /// What the folder's name begins with.
+    begin: String,
     /// Files written so far: names the ones that are not in their place yet.
     written: u32,
 }
@@ -47,8 +49,8 @@ struct Room {
 }
 
 impl Room {
-    fn make() -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("aetheel-").permissions(Permissions::from_mode(0o700)).tempdir()?;
+    fn make(begin: &str) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix(begin).permissions(Permissions::from_mode(0o700)).tempdir()?;
         let (files, temporary) = (folder.path().join("files"), folder.path().join("tmp"));
         for place in [&files, &temporary] {
             rustix::fs::mkdir(place, Mode::RWXU)?;
@@ -70,9 +72,13 @@ impl Drop for Room {
 }
 
 impl Files {
+    pub(super) fn new(begin: &str) -> Self {
+        Self { begin: begin.to_owned(), ..Self::default() }
+    }
+
     fn room(&mut self) -> io::Result<&Room> {
         if self.room.is_none() {
-            self.room = Some(Room::make()?);
+            self.room = Some(Room::make(&self.begin)?);
         }
         self.room.as_ref().ok_or_else(|| io::Error::other("there is no room"))
     }

@@ -145,6 +145,8 @@ pub(super) enum Report {
     Blind,
     /// What happened to the agent, for a turn that ends without an outcome.
     Trouble(Failure),
+    /// The end of what a process said on its stderr, which has exited.
+    Stderr(String),
     /// The link was about to close: the turn never began.
     Refused,
     /// Nothing more will be told.

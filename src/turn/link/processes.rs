@@ -14,7 +14,7 @@ use crate::agent::{
 use crate::figures;
 use crate::plain::with_causes;
 use crate::turn::recording::What;
-use crate::turn::{Launch, LaunchError, OutputLine, Process, ProcessCommand, ProcessEvent, plan};
+use crate::turn::{Launch, LaunchError, OutputLine, Process, ProcessCommand, ProcessEvent, plan, reason};
 
 /// Processes a link may start between two turns' beginnings.
 const SPAWNS: u32 = 8;
@@ -27,6 +27,9 @@ const TEMPORARY: &str = "TMPDIR";
 /// A process of a link.
 pub(super) struct Running {
     process: Process,
+    /// It has exited. The guest hears that in a call of its own, so that what it makes of the end is told apart from what it made
+    /// of the output.
+    exit: Option<ProcessEvent>,
     /// Where it listens, and who the host says it is.
     pub(super) port: Option<u16>,
     pub(super) auth: Option<BasicAuth>,
@@ -53,7 +56,7 @@ impl Task {
     }
 
     async fn launch(&mut self, spawn: Spawn) -> Result<Running, Failure> {
-        let refuse = |message: String| Failure { kind: FailureKind::Refused, message, retry_after_ms: None };
+        let refuse = |message: String| Failure { kind: FailureKind::Other, message, retry_after_ms: None };
         if self.processes.contains_key(&spawn.proc) {
             return Err(refuse(format!("process {} is running already", spawn.proc)));
         }
@@ -113,13 +116,14 @@ impl Task {
             cwd,
             stdin,
             keep_open: spawn.keep_open,
+            framing: descriptor.programs.iter().find(|known| known.name == spawn.program).map(|known| known.framing).unwrap_or_default(),
             line_limit: self.line_limit(),
             // Of a long-lived agent the link counts turn by turn.
             output_limit: if self.one_shot { host.output_limit } else { u64::MAX },
             reach,
         };
         let started = self.parts.launcher.launch(launch).await;
-        started.map(|process| Running { process, port, auth: spawn.basic_auth }).map_err(|error| Failure {
+        started.map(|process| Running { process, exit: None, port, auth: spawn.basic_auth }).map_err(|error| Failure {
             kind: if matches!(error, LaunchError::NotFound(_)) { FailureKind::NotFound } else { FailureKind::Other },
             message: with_causes(&error),
             retry_after_ms: None,
@@ -151,10 +155,13 @@ impl Task {
                     }));
                 }
                 ProcessEvent::OutputLimit => self.tell_turns(|| Report::TooMuch),
-                ProcessEvent::Exited { how, stderr_tail } => {
-                    self.heard(heard);
-                    return self.exited(proc, how, stderr_tail);
+                exit @ ProcessEvent::Exited { .. } if !self.inputs.is_empty() => {
+                    if let Some(running) = self.processes.get_mut(&proc) {
+                        running.exit = Some(exit);
+                    }
+                    break;
                 }
+                ProcessEvent::Exited { how, stderr_tail } => return self.exited(proc, how, stderr_tail),
             }
             // What is there already goes to the guest in the same call.
             if self.inputs.len() >= super::task::BATCH {
@@ -175,6 +182,7 @@ impl Task {
         }
         let failure = Failure { kind: FailureKind::Crashed, message: last_words(&stderr_tail, how), retry_after_ms: None };
         self.tell_turns(|| Report::Trouble(failure.clone()));
+        self.tell_turns(|| Report::Stderr(stderr_tail.clone()));
         if how == Exit::Code(0) {
             self.tell_turns(|| Report::Left);
         }
@@ -202,6 +210,9 @@ pub(super) async fn next_event(processes: &mut std::collections::BTreeMap<u32, R
     }
     std::future::poll_fn(|context| {
         for (proc, running) in processes.iter_mut() {
+            if let Some(exit) = running.exit.take() {
+                return std::task::Poll::Ready(Happening::Process(*proc, Some(exit)));
+            }
             if let std::task::Poll::Ready(event) = running.process.events.poll_recv(context) {
                 return std::task::Poll::Ready(Happening::Process(*proc, event));
             }
@@ -218,8 +229,7 @@ fn free_port() -> std::io::Result<u16> {
 
 /// What to tell about an agent that exited without ending its turn.
 fn last_words(stderr: &str, how: Exit) -> String {
-    let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let tail = said[said.len().saturating_sub(5)..].join("\n");
+    let tail = reason::reason(stderr);
     let how = match how {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("signal {signal}"),

@@ -14,8 +14,8 @@ use super::processes::{Running, next_event};
 use super::{Begin, Parts, Pending, Report, Request, State};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, DeliveryWish, Exit, Input, ProcKey, Query, Safety, SessionKey, Steer, SteerOutcome, TimedInput, TurnKey,
-    TurnRef,
+    Answer, AskKey, Command, Decision, DeliveryWish, Exit, Input, ProcKey, Query, Safety, SessionKey, Steer, SteerOutcome, TimedInput,
+    TurnKey, TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
@@ -48,6 +48,8 @@ pub(super) struct Task {
     pub(super) unasked: BTreeMap<TurnKey, (SessionKey, Transcript)>,
     pub(super) sessions: HashMap<SessionKey, Seat>,
     pub(super) asks: BTreeMap<AskKey, TurnKey>,
+    /// Which questions of an ask are answered with a secret.
+    pub(super) secret: BTreeMap<AskKey, Vec<String>>,
     pub(super) steers: HashMap<u32, oneshot::Sender<SteerOutcome>>,
     pub(super) queries: HashMap<u32, Pending>,
     keys: u32,
@@ -105,6 +107,7 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
     };
     let (inbox, mut came) = mpsc::channel(INBOX);
     let one_shot = parts.backend.descriptor().sharing == Sharing::Turn;
+    let files = Files::new(&parts.host.scratch);
     let mut task = Task {
         recording,
         one_shot,
@@ -121,12 +124,13 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
         unasked: BTreeMap::new(),
         sessions: HashMap::new(),
         asks: BTreeMap::new(),
+        secret: BTreeMap::new(),
         steers: HashMap::new(),
         queries: HashMap::new(),
         keys: 0,
         processes: BTreeMap::new(),
         spawns: 0,
-        files: Files::default(),
+        files,
         stock: Stock::default(),
         timers: BTreeMap::new(),
         net: JoinSet::new(),
@@ -236,6 +240,9 @@ impl Task {
             }
             Request::GiveUp(turn) if self.turns.contains_key(&turn.turn) => self.give_up(turn),
             Request::Answer(ask, decision) => {
+                if let (Some(questions), Decision::Answers(answers)) = (self.secret.remove(&ask), &decision) {
+                    self.recording.hide(answers.iter().filter(|(id, _)| questions.contains(id)).flat_map(|(_, words)| words));
+                }
                 if self.asks.remove(&ask).is_some() {
                     self.input(Input::Command(Command::Answer(Answer { ask, decision })));
                 }

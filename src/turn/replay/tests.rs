@@ -62,7 +62,7 @@ impl LinesGuest {
 
     fn say(&self, text: String) -> Vec<Action> {
         let turn = self.state.turn.unwrap_or_default();
-        vec![Action::Event(AgentEvent { session: 1, turn, kind: EventKind::Text(Text { part: 0, text, replace: false }) })]
+        vec![Action::Event(AgentEvent { session: 1, turn, kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }) })]
     }
 
     fn end(&mut self, outcome: Outcome) -> Vec<Action> {

@@ -62,7 +62,7 @@ async fn sessions_settings_and_the_choice_of_backend_survive_a_restart() {
         assert_eq!(bindings.get(&LANE, "gemini").await, Binding::default());
         assert!(bindings.warnings().await.is_empty());
     }
-    assert!(f.text().contains("- `channel:7` with `codex` (current): session `def`, model `gpt %605%60, (x)`\n"), "{}", f.text());
+    assert!(f.text().contains("- `channel:7` with `codex` (current): session `def`, model `gpt %605%60, (x)`.\n"), "{}", f.text());
 }
 
 #[tokio::test]
@@ -91,8 +91,8 @@ async fn a_broken_line_is_named_and_left_alone_and_costs_no_other() {
     f.bindings.set_session(&Lane::Channel(9), "claude", id("changed")).await.unwrap();
     f.bindings.set_session(&Lane::Channel(10), "claude", id("ten")).await.unwrap();
     f.bindings.reset(&Lane::Channel(1)).await.unwrap();
-    let expected = text.replace("- `channel:1` with `claude`: session `one`\n", "").replace("`nine`", "`changed`")
-        + "- `channel:10` with `claude`: session `ten`\n";
+    let expected = text.replace("- `channel:1` with `claude`: session `one`\n", "").replace("`nine`\n", "`changed`.\n")
+        + "- `channel:10` with `claude`: session `ten`.\n";
     assert_eq!(f.text(), expected);
 }
 

@@ -35,8 +35,10 @@ fn a_channel_has_its_projects_settings_where_it_is_silent() {
         safety: Some(Safety::Edit),
         mode: Some(Mode::Build),
         backends: None,
+        require_mention: None,
         project: Some("site".into()),
         memory: None,
+        ping: None,
         fault: None,
     };
     assert_eq!(channels.of(&Lane::Channel(42)), wanted);
@@ -75,6 +77,7 @@ fn what_cannot_be_meant_is_named_and_never_loosens_anything() {
 - safety: high
 - mode: fast
 - model: --oops
+- require-mention: maybe
 - colour: blue
 - nothing
 ## channel 8
@@ -85,7 +88,7 @@ fn what_cannot_be_meant_is_named_and_never_loosens_anything() {
 - project: q
 ";
     let channels = Channels::parse(text);
-    for line in [1, 4, 5, 6, 7, 8, 10, 11, 12, 14] {
+    for line in [1, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15] {
         let place = format!("channels.md line {line}: ");
         assert!(channels.warnings.iter().any(|warning| warning.starts_with(&place)), "{place} is not in {:#?}", channels.warnings);
     }

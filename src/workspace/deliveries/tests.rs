@@ -23,7 +23,7 @@ async fn a_delivery_is_known_for_a_day_and_over_restarts() {
     take(&first, "deploy", "msg-2", NOW + 1).await;
     assert!(!is_taken(&first, "other", "msg-2", NOW), "of another webhook");
     let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.starts_with("# Webhooks\n") && text.ends_with("\n- `deploy` `msg-2` at `2027-01-15T08:00:00.001Z`\n"), "{text}");
+    assert!(text.starts_with("# Webhooks\n") && text.ends_with("\n- `deploy` `msg-2` at `2027-01-15T08:00:00.001Z`.\n"), "{text}");
 
     let second = Deliveries::open(&path, NOW).unwrap();
     for id in ["msg.`1%", "msg-2"] {
@@ -74,7 +74,7 @@ async fn a_torn_line_costs_only_itself_and_a_line_taken_out_by_hand_is_forgotten
     take(&first, "a", "1", NOW).await;
     take(&first, "a", "2", NOW).await;
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.trim_end().trim_end_matches("00:00Z`")).unwrap();
+    std::fs::write(&path, text.trim_end().trim_end_matches("00:00Z`.")).unwrap();
     let second = Deliveries::open(&path, NOW).unwrap();
     assert!(is_taken(&second, "a", "1", NOW) && !is_taken(&second, "a", "2", NOW));
     take(&second, "a", "3", NOW).await;

@@ -166,6 +166,11 @@ impl Journal {
         self.mark(sequence, Mark::Waiting);
     }
 
+    /// Notes that the agent of another event's turn took it in.
+    pub fn heard(&self, sequence: Sequence, turn: Sequence) {
+        self.mark(sequence, Mark::Heard(turn));
+    }
+
     /// Notes that people were asked whether to do it again; `aside` when it was set aside.
     pub fn offered(&self, sequence: Sequence, now_ms: i64, aside: bool) {
         self.mark(sequence, Mark::Offered { at_ms: now_ms, aside });

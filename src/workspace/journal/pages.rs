@@ -38,11 +38,13 @@ pub struct Entry {
     pub aside: bool,
     /// How often people had it done again.
     pub again: u32,
+    /// The event whose agent took it in while it worked; none again once it is a prompt of its own.
+    pub heard: Option<Sequence>,
 }
 
 impl Entry {
     fn new(event: Event) -> Self {
-        Self { event, started: 0, tool: false, posted: Vec::new(), answer: None, offered: None, aside: false, again: 0 }
+        Self { event, started: 0, tool: false, posted: Vec::new(), answer: None, offered: None, aside: false, again: 0, heard: None }
     }
 }
 
@@ -93,6 +95,7 @@ impl Pages {
             text.push_str(&Record::Accepted(Box::new(entry.event.clone()), None).write());
             let mut marks = vec![Mark::Again; entry.again as usize];
             marks.extend(vec![Mark::Started; entry.started as usize]);
+            marks.extend(entry.heard.map(Mark::Heard));
             marks.extend(entry.tool.then_some(Mark::Tool));
             marks.extend((!entry.posted.is_empty()).then(|| Mark::Posted(entry.posted.clone())));
             marks.extend(entry.answer.clone().map(Mark::Answered));
@@ -147,7 +150,8 @@ impl Pages {
             Record::Mark(_, mark) => {
                 let Some(entry) = self.open.get_mut(&sequence) else { return };
                 match mark {
-                    Mark::Started => entry.started += 1,
+                    Mark::Started => (entry.started, entry.heard) = (entry.started + 1, None),
+                    Mark::Heard(turn) => entry.heard = Some(*turn),
                     Mark::Tool => entry.tool = true,
                     Mark::Posted(ids) => entry.posted.clone_from(ids),
                     Mark::Answered(answer) => entry.answer = Some(answer.clone()),

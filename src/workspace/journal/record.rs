@@ -31,6 +31,8 @@ pub(super) enum Mark {
     Answered(String),
     /// Its turn was given up without anybody being refused.
     Waiting,
+    /// The agent of this event's turn took it in.
+    Heard(Sequence),
     /// People were asked whether it is to be done again, at this time.
     Offered {
         at_ms: i64,
@@ -89,6 +91,7 @@ impl Record {
                 }
                 Mark::Answered(answer) => format!("- {number} answered {}", code(answer)),
                 Mark::Waiting => format!("- {number} waits"),
+                Mark::Heard(turn) => format!("- {number} heard by {}", code(&turn.to_string())),
                 Mark::Offered { at_ms, aside: false } => format!("- {number} offered {}", code(&at_ms.to_string())),
                 Mark::Offered { at_ms, aside: true } => format!("- {number} aside {}", code(&at_ms.to_string())),
                 Mark::Again => format!("- {number} again"),
@@ -175,6 +178,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
         (None, Some("posted"), [ids]) => Mark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?),
         (None, Some("answered"), [answer]) => Mark::Answered((*answer).to_owned()),
         (None, Some("waits"), []) => Mark::Waiting,
+        (None, Some("heard"), [turn]) => Mark::Heard(number(turn)?),
         (None, Some("offered"), [at]) => Mark::Offered { at_ms: time(at)?, aside: false },
         (None, Some("aside"), [at]) => Mark::Offered { at_ms: time(at)?, aside: true },
         (None, Some("again"), []) => Mark::Again,

@@ -18,6 +18,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         proptest::collection::vec(any::<u64>(), 0..3).prop_map(Mark::Posted),
         ".{0,20}".prop_map(Mark::Answered),
         Just(Mark::Waiting),
+        any::<u64>().prop_map(Mark::Heard),
         (any::<i64>(), any::<bool>()).prop_map(|(at_ms, aside)| Mark::Offered { at_ms, aside }),
         Just(Mark::Again),
         (0..i64::MAX).prop_map(|at_ms| Mark::Finished(Finished { at_ms, key: Some("k".to_owned()), message: Some((5, 6)) })),

@@ -96,7 +96,7 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
     const id = text(said, "id");
     if (isId(id)) out.push(new c.ActionSessionReady(new c.SessionReady(now.session, id, null, null)));
   } else if (type == "text") {
-    event(new c.EventKindText(new c.Text(0, text(said, "text"), false)), now, out);
+    event(new c.EventKindText(new c.Text(0, text(said, "text"), false, null)), now, out);
   } else if (type == "tool") {
     event(new c.EventKindToolStart(toolStart(said)), now, out);
   } else if (type == "tool-result") {

@@ -10,7 +10,7 @@ import (
 
 	t "wit_component/aetheel_backend_types"
 
-	w "go.bytecodealliance.org/pkg/wit/types"
+	w "wit_component/wit/types"
 )
 
 // link is all there is: one instance is one link, a conversation with at most one process and one open turn at a time.

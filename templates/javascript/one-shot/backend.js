@@ -17,7 +17,12 @@ export const backend = {
   describe: () => descriptor,
   handle(inputs) {
     const out = [];
-    for (const { input } of inputs) take(input, out);
+    try {
+      for (const { input } of inputs) take(input, out);
+    } catch (error) {
+      // The host gets the words alone, so the place goes into them.
+      throw error instanceof Error ? `${error} ${(error.stack ?? "").trim().split("\n")[0]}` : `${error}`;
+    }
     return out;
   },
   save: () => null,
@@ -82,7 +87,7 @@ function line(raw, turn, out) {
       out.push({ tag: "session-ready", val: { session: turn.session, nativeId: text(said.id), model: null, title: null } });
       break;
     case "text":
-      event({ tag: "text", val: { part: 0, text: text(said.text), replace: false } });
+      event({ tag: "text", val: { part: 0, text: text(said.text), replace: false, parent: null } });
       break;
     case "tool":
       event({ tag: "tool-start", val: toolStart(said) });

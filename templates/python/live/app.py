@@ -115,7 +115,7 @@ class Conversation:
             case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
                 out.append(t.Action_SessionReady(t.SessionReady(self.turn.session, text(said, "id"), None, None)))
             case "text":
-                self.event(t.EventKind_Text(t.Text(0, text(said, "text"), False)), out)
+                self.event(t.EventKind_Text(t.Text(0, text(said, "text"), False, None)), out)
             case "tool":
                 self.event(t.EventKind_ToolStart(tool_start(said)), out)
             case "tool-result":

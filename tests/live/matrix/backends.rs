@@ -21,6 +21,8 @@ pub struct Backend {
     pub reads: &'static str,
     /// The agent's name of the tool that runs commands.
     pub runs: &'static str,
+    /// Only what it may do at each level is looked at: the agent has a backend of its own that stands for the rest.
+    pub rights_only: bool,
 }
 
 /// All columns, in the order of the table.
@@ -37,6 +39,9 @@ pub const BACKENDS: &[Backend] = &[
     column("droid one-shot", "droid", "droid", true, Some("custom:first"), "Read", "Execute"),
     profile("acp:claude-agent-acp", "claude-acp", "claude-agent-acp", "Read", "Bash"),
     profile("acp:codex-acp", "codex-acp", "codex-acp", "exec_command", "exec_command"),
+    Backend { rights_only: true, ..profile("acp:gemini", "gemini-acp", "gemini", "read_file", "run_shell_command") },
+    Backend { rights_only: true, ..profile("acp:opencode", "opencode-acp", "opencode", "read", "bash") },
+    Backend { rights_only: true, ..profile("acp:droid", "droid-acp", "droid", "Read", "Execute") },
 ];
 
 const fn column(
@@ -48,14 +53,19 @@ const fn column(
     reads: &'static str,
     runs: &'static str,
 ) -> Backend {
-    Backend { name, component, backend: component, agent, one_shot, model, reads, runs }
+    Backend { name, component, backend: component, agent, one_shot, model, reads, runs, rights_only: false }
 }
 
 const fn profile(name: &'static str, backend: &'static str, agent: &'static str, reads: &'static str, runs: &'static str) -> Backend {
-    Backend { name, component: "acp", backend, agent, one_shot: false, model: None, reads, runs }
+    Backend { name, component: "acp", backend, agent, one_shot: false, model: None, reads, runs, rights_only: false }
 }
 
 impl Backend {
+    /// Claude Code has rules of its own for root.
+    pub fn minds_root(&self) -> bool {
+        matches!(self.agent, "claude" | "claude-agent-acp")
+    }
+
     /// Codex 0.169.0 has its tool for questions in plan mode only.
     pub fn asks_while_planning_only(&self) -> bool {
         self.component == "codex"

@@ -9,24 +9,36 @@ const DROID_BEGINS_ANEW: &str =
     "Droid 0.225.2 begins anew under an id that its service does not know, and reports success; a notice says so";
 const CODEX_ACP_ANSWERS: &str = "codex-acp 2.6.0 tells the model's failure as its own answer and calls the turn a success";
 
-/// Cells that are run all the same, and must fail: the agent is to blame. Column (all of one component: its name and a
-/// `*`), row, and what is to be said.
-const FAULTS: &[(&str, &str, &str)] = &[
-    ("droid*", "error-500", DROID_PERSISTS),
-    ("droid-one-shot", "error-429", DROID_PERSISTS),
-    ("droid-one-shot", "unknown-session", DROID_BEGINS_ANEW),
-    ("acp-codex-acp", "error-500", CODEX_ACP_ANSWERS),
-    ("gemini-one-shot", "cut", GEMINI_KEEPS_NOTHING),
+const CLAUDE_ACP_JOINS: &str = "claude-agent-acp 0.49.0 tells, at times, the half answer and the whole one of its second try as one text";
+
+/// Cells that are run all the same: the agent is to blame when they fail. Column (all of one component: its name and a `*`),
+/// row, how often, and what is to be said.
+const FAULTS: &[(&str, &str, Often, &str)] = &[
+    ("droid*", "error-500", Often::Always, DROID_PERSISTS),
+    ("droid-one-shot", "error-429", Often::Always, DROID_PERSISTS),
+    ("droid-one-shot", "unknown-session", Often::Always, DROID_BEGINS_ANEW),
+    ("acp-codex-acp", "error-500", Often::Always, CODEX_ACP_ANSWERS),
+    ("acp-claude-agent-acp", "cut", Often::AtTimes, CLAUDE_ACP_JOINS),
+    ("gemini-one-shot", "cut", Often::Always, GEMINI_KEEPS_NOTHING),
 ];
+
+/// How often an agent does something wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Often {
+    /// The cell must fail.
+    Always,
+    /// The agent races with itself.
+    AtTimes,
+}
 
 const GEMINI_KEEPS_NOTHING: &str =
     "Gemini CLI 0.61.0 keeps no session whose first answer broke off: the next message is told so, and the one after begins anew";
 
-/// Says what the agent does wrong in a cell.
-pub fn fault(backend: &Backend, scenario: &str) -> Option<&'static str> {
+/// Says what the agent does wrong in a cell, and how often.
+pub fn fault(backend: &Backend, scenario: &str) -> Option<(Often, &'static str)> {
     let slug = super::results::slug(backend.name);
     let fits = |column: &str| column.strip_suffix('*').map_or(column == slug, |component| component == backend.component);
-    FAULTS.iter().find(|(column, row, _)| fits(column) && *row == scenario).map(|(_, _, why)| *why)
+    FAULTS.iter().find(|(column, row, ..)| fits(column) && *row == scenario).map(|(.., often, why)| (*often, *why))
 }
 
 /// Why a backend does not declare a feature, so that a row that needs it does not apply.

@@ -2,7 +2,7 @@
 //!
 //! Scenarios know it from outside: prompts and decisions go in, answers, questions and recordings come out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use aetheel::agent::{Decision, Descriptor, Mode, Safety};
 use aetheel::app::settings::Settings;
 use aetheel::app::start::{Ground, Purpose, Rest};
 use aetheel::config::Config;
-use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Steered};
+use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Setting, Steered};
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording;
@@ -41,13 +41,14 @@ impl Default for Wishes {
     }
 }
 
-/// What scenarios share: the column they are run for, and what must be ended after them.
+/// What scenarios share: the column they are run for, what they found out, and what must be ended after them.
 #[derive(Clone)]
 pub struct Cell {
     pub backend: Backend,
-    agent: Agent,
+    pub(super) agent: Agent,
     descriptor: Descriptor,
     opened: Arc<Mutex<Vec<Opened>>>,
+    found: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 struct Opened {
@@ -60,7 +61,7 @@ struct Opened {
 #[derive(Default)]
 pub struct Aftermath {
     /// What the backend's parser did not know, with counts.
-    pub unrecognised: std::collections::BTreeMap<String, u32>,
+    pub unrecognised: BTreeMap<String, u32>,
     /// What is wrong with what was left behind.
     pub faults: Vec<String>,
 }
@@ -68,7 +69,17 @@ pub struct Aftermath {
 impl Cell {
     pub fn new(backend: Backend, agent: Agent, descriptor: Descriptor) -> Self {
         let descriptor = if backend.one_shot { descriptor.as_one_shot() } else { descriptor };
-        Self { backend, agent, descriptor, opened: Arc::default() }
+        Self { backend, agent, descriptor, opened: Arc::default(), found: Arc::default() }
+    }
+
+    /// Notes what came of something, for the page.
+    pub fn found(&self, what: &str, how: impl Into<String>) {
+        self.found.lock().unwrap().insert(what.to_owned(), how.into());
+    }
+
+    /// All that was noted.
+    pub fn findings(&self) -> BTreeMap<String, String> {
+        self.found.lock().unwrap().clone()
     }
 
     /// What the backend says of itself.
@@ -83,6 +94,15 @@ impl Cell {
 
     /// Starts a gateway on folders of its own.
     pub async fn open(&self, model: ModelServer, wishes: Wishes) -> Gateway {
+        let folder = self.folders();
+        let home = self.agent.settle(&model.url(), &folder.path().join("home"));
+        let stage = Arc::new(Stage::default());
+        let dispatcher = self.start(folder.path(), &home, &stage, wishes).await;
+        Gateway { cell: self.clone(), model, folder, home, stage, dispatcher }
+    }
+
+    /// Makes the folders of a gateway.
+    pub(super) fn folders(&self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         for name in ["config", "workspace", "backends", "home"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -92,10 +112,7 @@ impl Cell {
             .unwrap_or_else(|error| panic!("{}: {error}", component.display()));
         // The launch profiles an operator begins with.
         std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/config/acp.md"), folder.path().join("config/acp.md")).unwrap();
-        let home = self.agent.settle(&model.url(), &folder.path().join("home"));
-        let stage = Arc::new(Stage::default());
-        let dispatcher = self.start(folder.path(), &home, &stage, wishes).await;
-        Gateway { cell: self.clone(), model, folder, home, stage, dispatcher }
+        folder
     }
 
     async fn start(&self, folder: &Path, home: &Home, stage: &Arc<Stage>, wishes: Wishes) -> Dispatcher {
@@ -120,7 +137,7 @@ impl Cell {
     }
 
     /// The gateway's environment, as an operator would set it.
-    fn variables(&self, folder: &Path, home: &Home, wishes: Wishes) -> HashMap<String, String> {
+    pub(super) fn variables(&self, folder: &Path, home: &Home, wishes: Wishes) -> HashMap<String, String> {
         let at = |name: &str| folder.join(name).display().to_string();
         let names: Vec<&str> = home.environment.iter().map(|(name, _)| name.as_str()).collect();
         let tools = if wishes.allowed_tools.is_empty() { "*".to_owned() } else { wishes.allowed_tools.join(",") };
@@ -139,8 +156,8 @@ impl Cell {
             ("BACKEND_CLI_PATH", self.agent.program.display().to_string()),
             ("BACKEND_MAX_TURNS", wishes.max_turns.to_string()),
             ("BACKEND_RUN", if self.backend.one_shot { "one-shot" } else { "live" }.to_owned()),
-            // Compiling takes seconds and is not what these cells are about.
-            ("CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-cache").display().to_string()),
+            ("AGENT_SANDBOX", sandbox()),
+            ("CACHE_DIR", super::super::agents::cache()),
             ("CONFIG_DIR", at("config")),
             ("PERMISSION_MODE", mode.to_owned()),
             ("QUERY_TIMEOUT_MS", QUERY_TIMEOUT.as_millis().to_string()),
@@ -217,6 +234,11 @@ impl Gateway {
         assert!(self.dispatcher.stop(&Lane::Channel(lane)), "nothing ran");
     }
 
+    /// Chooses between building and planning in a conversation, as `/mode` does.
+    pub async fn choose_mode(&self, lane: u64, mode: &str) {
+        self.dispatcher.choose(&Lane::Channel(lane), Setting::Mode, Some(mode)).await.unwrap_or_else(|refusal| panic!("{refusal}"));
+    }
+
     /// Waits for the next question of a conversation's agent.
     pub async fn question(&self, lane: u64) -> OpenQuestion {
         self.stage.question(&Lane::Channel(lane)).await
@@ -235,7 +257,7 @@ impl Gateway {
 
     /// Says something to the turn that runs in a conversation.
     pub async fn steer(&self, lane: u64, text: &str) -> Steered {
-        self.dispatcher.steer(message(lane, text)).await.unwrap()
+        self.dispatcher.steer(message(lane, text)).await.unwrap().outcome().await
     }
 
     /// Ends the gateway and starts another on the same folders.
@@ -312,6 +334,11 @@ impl Aftermath {
             }
         }
     }
+}
+
+/// How agents are confined: by default, if `AGENT_SANDBOX` says nothing else.
+pub fn sandbox() -> String {
+    std::env::var("AGENT_SANDBOX").ok().filter(|wish| !wish.is_empty()).unwrap_or_else(|| "auto".to_owned())
 }
 
 /// Where a built component is.

@@ -4,18 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use aetheel::config::SandboxWish;
+use aetheel::process::Sandbox;
 use sha2::{Digest as _, Sha256};
 
-use super::super::agents::Agent;
+use super::super::agents::{Agent, is_root};
+use super::applies;
 use super::backends::{BACKENDS, Backend};
 use super::gateway::component;
 use super::results::{self, Kept, Verdict};
-use super::scenarios::{SCENARIOS, Scenario};
+use super::scenarios::{About, SCENARIOS, Scenario, TRIES};
 
 /// What is known of all cells.
 pub struct Report {
     agents: Vec<Agent>,
     cells: BTreeMap<(usize, usize), Kept>,
+    /// The same of the agents that root ran.
+    as_root: BTreeMap<(usize, usize), Kept>,
 }
 
 impl Report {
@@ -25,49 +30,40 @@ impl Report {
         let agents = Agent::all();
         let digest = |name| Some((name, format!("{:x}", Sha256::digest(std::fs::read(component(name)).ok()?))));
         let digests: BTreeMap<&str, String> = BACKENDS.iter().filter_map(|backend| digest(backend.component)).collect();
-        let mut cells = BTreeMap::new();
-        for (row, scenario) in SCENARIOS.iter().enumerate() {
-            for (column, backend) in BACKENDS.iter().enumerate() {
-                let agent = agents.iter().find(|agent| agent.name == backend.agent);
-                let kept = agent.and_then(|agent| {
-                    let now = results::fingerprint(digests.get(backend.component)?, agent);
-                    results::read(backend, agent, scenario.name).filter(|kept| kept.fingerprint == now)
-                });
-                if let Some(kept) = kept {
-                    cells.insert((row, column), kept);
+        let kept = |as_root: bool| {
+            let mut cells = BTreeMap::new();
+            for (row, scenario) in SCENARIOS.iter().enumerate() {
+                for (column, backend) in BACKENDS.iter().enumerate().filter(|(_, backend)| applies(backend, scenario, as_root)) {
+                    let agent = agents.iter().find(|agent| agent.name == backend.agent);
+                    let kept = agent.and_then(|agent| {
+                        let now = results::fingerprint(digests.get(backend.component)?, backend, agent);
+                        results::read(backend, agent, as_root, scenario.name).filter(|kept| kept.fingerprint == now)
+                    });
+                    if let Some(kept) = kept {
+                        cells.insert((row, column), kept);
+                    }
                 }
             }
-        }
-        Self { agents, cells }
+            cells
+        };
+        let (cells, as_root) = (kept(false), kept(true));
+        Self { agents, cells, as_root }
     }
 
     /// The whole as a markdown table with its footnotes.
     pub fn table(&self) -> String {
-        let mut notes: Vec<String> = Vec::new();
-        let mut table = String::from("| |");
-        for backend in BACKENDS {
-            write!(table, " {} |", backend.name).unwrap();
+        let columns: Vec<usize> = (0..BACKENDS.len()).filter(|column| !BACKENDS[*column].rights_only).collect();
+        table(&self.cells, &columns, |scenario| !matches!(scenario.about, About::Level(_)))
+    }
+
+    /// What root may do that others may not, and the other way round.
+    fn of_root(&self) -> String {
+        if self.as_root.is_empty() {
+            return "Not run.\n".to_owned();
         }
-        table.push_str("\n|---|");
-        table.push_str(&"---|".repeat(BACKENDS.len()));
-        for (row, scenario) in SCENARIOS.iter().enumerate() {
-            write!(table, "\n| {} |", scenario.title).unwrap();
-            for column in 0..BACKENDS.len() {
-                let cell = match self.cells.get(&(row, column)).map(|kept| &kept.verdict) {
-                    None => "not run".to_owned(),
-                    Some(Verdict::Passed) => "✓".to_owned(),
-                    Some(Verdict::NotApplicable { why }) => format!("n/a {}", note(&mut notes, why)),
-                    Some(Verdict::AgentFault { why, .. }) => format!("fault {}", note(&mut notes, why)),
-                    Some(Verdict::Failed { .. }) => "✗".to_owned(),
-                };
-                write!(table, " {cell} |").unwrap();
-            }
-        }
-        table.push('\n');
-        for (number, note) in notes.iter().enumerate() {
-            write!(table, "\n{}. {note}", number + 1).unwrap();
-        }
-        table
+        let columns: Vec<usize> = (0..BACKENDS.len()).filter(|column| BACKENDS[*column].minds_root()).collect();
+        let run = |scenario: &Scenario| !matches!(scenario.about, About::Level(_)) && applies(&BACKENDS[columns[0]], scenario, true);
+        format!("{}\n\n{}", table(&self.as_root, &columns, run), levels(&self.as_root))
     }
 
     /// What the backends did not recognise, by column.
@@ -92,7 +88,8 @@ impl Report {
 
     /// The cells that failed, each with what happened.
     pub fn failed(&self, takes: impl Fn(&Backend, &Scenario) -> bool) -> Vec<String> {
-        let failed = self.cells.iter().filter(|((row, column), _)| takes(&BACKENDS[*column], &SCENARIOS[*row]));
+        let cells = if is_root() { &self.as_root } else { &self.cells };
+        let failed = cells.iter().filter(|((row, column), _)| takes(&BACKENDS[*column], &SCENARIOS[*row]));
         failed
             .filter_map(|((row, column), kept)| match &kept.verdict {
                 Verdict::Failed { what } => {
@@ -104,11 +101,11 @@ impl Report {
             .collect()
     }
 
-    /// Writes the page: the published one for the pinned versions, one below `target/live/` for others.
+    /// Writes the page, for `scripts/live-cases` to put beside the others: the user of the cases may write nothing there.
     pub fn save(&self) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let pinned = std::env::var("CLI_VERSIONS").map_or(true, |versions| versions != "latest");
-        let path = root.join(if pinned { "docs/compatibility.md" } else { "target/live/latest.md" });
+        let path = root.join(format!("target/live/compatibility{}{}.md", if pinned { "" } else { "-latest" }, results::within()));
         std::fs::write(&path, self.page()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         println!("\nwritten: {}", path.display());
     }
@@ -119,13 +116,77 @@ impl Report {
             let columns: Vec<&str> = BACKENDS.iter().filter(|backend| backend.agent == agent.name).map(|backend| backend.name).collect();
             writeln!(versions, "| {} | {} | {} |", agent.name, agent.version, columns.join(", ")).unwrap();
         }
+        let sandbox = Sandbox::probe(SandboxWish::Auto).unwrap_or_default();
+        let own = matches!(sandbox, Sandbox::Landlock { bubblewrap: Some(_), .. });
+        let confined = format!("{}{}", sandbox.words(), if own { ", and bubblewrap for Codex" } else { "" });
         format!(
-            "{HEAD}\n## Versions\n\n| agent | version | columns |\n|---|---|---|\n{versions}\n## Matrix\n\n{}\n\n## Not recognised\n\n\
+            "{HEAD}\n## Versions\n\n| agent | version | columns |\n|---|---|---|\n{versions}\nConfined by {confined}.\n\n## Matrix\n\n{}\n\n## What agents may do\n\n{LEVELS}\n{}\n\
+            ## As root\n\n{ROOT}\n{}\n## Not recognised\n\n\
             What the agents said and the backends do not know (each such piece is kept in the recording):\n\n{}",
             self.table(),
+            levels(&self.cells),
+            self.of_root(),
             self.unrecognised()
         )
     }
+}
+
+/// A table of some columns and rows, with its footnotes.
+fn table(cells: &BTreeMap<(usize, usize), Kept>, columns: &[usize], takes: impl Fn(&Scenario) -> bool) -> String {
+    let mut notes: Vec<String> = Vec::new();
+    let mut table = String::from("| |");
+    for column in columns {
+        write!(table, " {} |", BACKENDS[*column].name).unwrap();
+    }
+    table.push_str("\n|---|");
+    table.push_str(&"---|".repeat(columns.len()));
+    for (row, scenario) in SCENARIOS.iter().enumerate().filter(|(_, scenario)| takes(scenario)) {
+        write!(table, "\n| {} |", scenario.title).unwrap();
+        for column in columns {
+            let cell = match cells.get(&(row, *column)).map(|kept| &kept.verdict) {
+                None => "not run".to_owned(),
+                Some(Verdict::Passed) => "✓".to_owned(),
+                Some(Verdict::NotApplicable { why }) => format!("n/a {}", note(&mut notes, why)),
+                Some(Verdict::AgentFault { why, .. }) => format!("fault {}", note(&mut notes, why)),
+                Some(Verdict::Failed { .. }) => "✗".to_owned(),
+            };
+            write!(table, " {cell} |").unwrap();
+        }
+    }
+    table.push('\n');
+    for (number, note) in notes.iter().enumerate() {
+        write!(table, "\n{}. {note}", number + 1).unwrap();
+    }
+    table
+}
+
+/// A table a level: what came of each try, by column.
+fn levels(cells: &BTreeMap<(usize, usize), Kept>) -> String {
+    let mut told = String::new();
+    for (row, scenario) in SCENARIOS.iter().enumerate() {
+        let About::Level(level) = scenario.about else { continue };
+        let run: Vec<(&Backend, &Kept)> =
+            BACKENDS.iter().enumerate().filter_map(|(column, backend)| Some((backend, cells.get(&(row, column))?))).collect();
+        if run.is_empty() {
+            continue;
+        }
+        writeln!(told, "### {level}\n\n| | {} |\n|---|{}", TRIES.join(" | "), "---|".repeat(TRIES.len())).unwrap();
+        let mut notes = Vec::new();
+        for (backend, kept) in run {
+            let mark = match &kept.verdict {
+                Verdict::Failed { .. } => " ✗".to_owned(),
+                Verdict::AgentFault { why, .. } | Verdict::NotApplicable { why } => format!(" {}", note(&mut notes, why)),
+                Verdict::Passed => String::new(),
+            };
+            let came: Vec<&str> = TRIES.iter().map(|name| kept.findings.get(*name).map_or("–", String::as_str)).collect();
+            writeln!(told, "| {}{mark} | {} |", backend.name, came.join(" | ")).unwrap();
+        }
+        for (number, note) in notes.iter().enumerate() {
+            write!(told, "\n{}. {note}", number + 1).unwrap();
+        }
+        told.push('\n');
+    }
+    told
 }
 
 fn note(notes: &mut Vec<String>, why: &str) -> String {
@@ -136,14 +197,25 @@ fn note(notes: &mut Vec<String>, why: &str) -> String {
     format!("[{}]", at + 1)
 }
 
+const LEVELS: &str = "\
+By level of safety: `yes`, it does so by itself; `asks`, somebody is asked, and it was not done without leave; `no`, it cannot. Whoever
+is asked for something outside the working directory and allows it has allowed nothing: the sandbox stands.
+";
+
+const ROOT: &str = "\
+Claude Code has rules of its own for root, which containers run as; `IS_SANDBOX=1` is set.
+";
+
 const HEAD: &str = "\
 # Compatibility
 
 Every backend with the real program it drives, through the whole gateway, against a scripted model service, without a network. Written
 by `make test-live`, which runs what changed since the last time; `make test-live BACKEND=codex CASE=resume` runs one cell, and
 `BACKEND='claude*'` the columns that begin so. `make test-live CLI_VERSIONS=latest` takes the newest releases instead of the pinned ones
-(`scripts/agents.versions`) and writes to `target/live/latest.md`: what a new release breaks is a cross there, or an entry in the last
-section.
+(`scripts/agents.versions`) and writes `docs/compatibility-latest.md`: what a new release breaks is a cross there, or an entry in the last section.
+
+The agents run as people run them: as an ordinary user, confined as the gateway does it by itself (Landlock, and bubblewrap for
+Codex where it is installed). With `AGENT_SANDBOX=off` the rows *cannot …* fail, as they should.
 
 ✓ passed; n/a: does not apply, for the reason given; fault: the agent itself does it wrong, as described; the evidence is in the result
 below `target/live/`.

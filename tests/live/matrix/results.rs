@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::super::agents::Agent;
 use super::backends::Backend;
@@ -28,6 +29,9 @@ pub struct Kept {
     pub seconds: f64,
     /// What the backend's parser did not know, with counts.
     pub unrecognised: BTreeMap<String, u32>,
+    /// What came of the single things the row tries, where it tells.
+    #[serde(default)]
+    pub findings: BTreeMap<String, String>,
 }
 
 impl Verdict {
@@ -53,9 +57,17 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What a result depends on: the component and the agent. A change of the host is for whoever makes it to think of.
-pub fn fingerprint(component: &str, agent: &Agent) -> String {
-    format!("{component} {} {}", agent.name, agent.version)
+/// What a result depends on: the component, its profile and the agent. A change of the host is for whoever makes it to think of.
+pub fn fingerprint(component: &str, backend: &Backend, agent: &Agent) -> String {
+    let profile = if backend.backend == backend.component { String::new() } else { format!(" {}", profile(backend.backend)) };
+    format!("{component} {} {}{profile}", agent.name, agent.version)
+}
+
+/// A short word for the text of a launch profile.
+fn profile(name: &str) -> String {
+    let text = include_str!("../../../config/acp.md");
+    let section = text.split("\n## ").find(|section| section.lines().next() == Some(name)).unwrap_or_default();
+    format!("{:x}", Sha256::digest(section)).chars().take(12).collect()
 }
 
 /// A name that can be a file and a word of a command line.
@@ -63,17 +75,24 @@ pub fn slug(name: &str) -> String {
     name.replace([' ', ':'], "-")
 }
 
-pub fn read(backend: &Backend, agent: &Agent, scenario: &str) -> Option<Kept> {
-    serde_json::from_str(&std::fs::read_to_string(path(backend, agent, scenario)).ok()?).ok()
+pub fn read(backend: &Backend, agent: &Agent, as_root: bool, scenario: &str) -> Option<Kept> {
+    serde_json::from_str(&std::fs::read_to_string(path(backend, agent, as_root, scenario)).ok()?).ok()
 }
 
 pub fn write(backend: &Backend, agent: &Agent, scenario: &str, kept: &Kept) {
-    let path = path(backend, agent, scenario);
+    let path = path(backend, agent, super::super::agents::is_root(), scenario);
     std::fs::create_dir_all(path.parent().expect("below target")).unwrap();
     std::fs::write(path, serde_json::to_string_pretty(kept).unwrap()).unwrap();
 }
 
-fn path(backend: &Backend, agent: &Agent, scenario: &str) -> PathBuf {
-    let folder = format!("{}-{}", agent.name, agent.version);
+/// What tells results of another sandbox apart; nothing for the default.
+pub fn within() -> String {
+    let sandbox = super::gateway::sandbox();
+    if sandbox == "auto" { String::new() } else { format!("-within-{sandbox}") }
+}
+
+/// Results of another user, or within another sandbox, are others.
+fn path(backend: &Backend, agent: &Agent, as_root: bool, scenario: &str) -> PathBuf {
+    let folder = format!("{}-{}{}{}", agent.name, agent.version, within(), if as_root { "-as-root" } else { "" });
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/live").join(folder).join(slug(backend.name)).join(format!("{scenario}.json"))
 }

@@ -76,7 +76,8 @@ impl Stage {
     /// Waits for such a question, or for the end of the turn.
     pub async fn question_or_end(&self, lane: &Lane) -> Result<OpenQuestion, Told> {
         self.wait(&format!("a question in {lane}"), |turns| {
-            let turn = turns.iter_mut().rfind(|turn| turn.lane == *lane)?;
+            // A prompt that was just sent may have no turn yet.
+            let turn = turns.iter_mut().rfind(|turn| turn.lane == *lane && !turn.read)?;
             turn.questions.pop_front().map(Ok).or_else(|| turn.told().map(Err))
         })
         .await
@@ -167,11 +168,11 @@ impl Told {
         assert_eq!((self.answer.text.trim(), &self.answer.failure), (text, &None), "{self:?}");
     }
 
-    /// Fails unless it failed in this way, such as `session lost`.
+    /// Fails unless it failed and people were told these words.
     #[track_caller]
-    pub fn fails(&self, kind: &str) {
+    pub fn fails(&self, words: &str) {
         let failure = self.answer.failure.as_deref().unwrap_or_default();
-        assert!(failure.contains(&format!("({kind}, ")), "no {kind:?}: {self:?}");
+        assert!(failure.contains(words), "no {words:?}: {self:?}");
     }
 
     /// The unified kinds of the tools used, with how each ended.
@@ -182,7 +183,7 @@ impl Told {
     /// Tokens in and out.
     #[track_caller]
     pub fn tokens(&self) -> (u32, u32) {
-        let Usage { input, output, cached, .. } = self.answer.usage.unwrap_or_else(|| panic!("no usage: {self:?}"));
+        let Usage { input, output, cached, .. } = self.answer.usage.clone().unwrap_or_else(|| panic!("no usage: {self:?}"));
         (input + cached, output)
     }
 }

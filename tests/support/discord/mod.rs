@@ -27,7 +27,8 @@ use tokio::task::JoinHandle;
 
 pub use faults::Fault;
 pub use state::{
-    ANN, BOB, BOT, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN, room,
+    ANN, BOB, BOT, BOT_ROLE, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN,
+    room,
 };
 use state::{Control, State};
 use tls::{Authority, Front};
@@ -114,6 +115,20 @@ impl LocalDiscord {
     pub fn reply(&self, to: u64, user: u64, text: &str) -> u64 {
         let channel = self.world.with(|state| state.messages[&to].channel);
         self.write(channel, user, text, Some(to), false)
+    }
+
+    /// Somebody forwards a message.
+    pub fn forward(&self, message: u64, channel: u64, user: u64) -> u64 {
+        let id = self.world.with(|state| {
+            let id = state.post(channel, user, "", None).id;
+            state.messages.get_mut(&id).expect("just posted").forwards = Some(message);
+            let forward = state.messages[&id].clone();
+            let event = state.message_json(&forward, true);
+            state.dispatch("MESSAGE_CREATE", &event);
+            id
+        });
+        self.world.tell();
+        id
     }
 
     /// A webhook writes.
@@ -316,6 +331,11 @@ impl LocalDiscord {
         self.world.with(|state| state.requests.clone())
     }
 
+    /// How many requests were too many within a second.
+    pub fn crowded(&self) -> usize {
+        self.world.with(|state| state.crowded)
+    }
+
     /// A slash command's fate.
     pub fn interaction(&self, id: u64) -> Interaction {
         self.world.with(|state| state.interactions.iter().find(|known| known.id == id).cloned().expect("an interaction"))
@@ -431,12 +451,56 @@ impl Faults<'_> {
 
     /// So many requests of a route in so much time: `POST messages`, `PATCH message`, `POST typing`.
     pub fn limit(&self, route: &'static str, most: u32, span: Duration) {
-        self.world.with(|state| state.limits.insert(route, (most, span)));
+        self.world.with(|state| {
+            state.limits.insert(route, (most, span));
+            state.windows.retain(|(of, _), _| of != route);
+        });
     }
 
     /// The bot's token is refused, or taken again.
     pub fn refuse_token(&self, refuse: bool) {
         self.world.with(|state| state.token_refused = refuse);
+    }
+
+    /// Every request fails, and no gateway connection is left or taken; or Discord is back.
+    pub fn away(&self, away: bool) {
+        self.world.with(|state| {
+            state.away = away;
+            state.gateway.refuse = away;
+        });
+        if away {
+            self.drop_gateway(false);
+        }
+        self.world.tell();
+    }
+
+    /// The bot may do nothing in a channel any more, or everything again, of which it is told.
+    pub fn close_channel(&self, channel: u64, close: bool) {
+        self.world.with(|state| {
+            if close {
+                state.closed.insert(channel);
+            } else {
+                state.closed.remove(&channel);
+            }
+            let event = state.channel_json(channel).expect("a channel");
+            state.dispatch("CHANNEL_UPDATE", &event);
+        });
+        self.world.tell();
+    }
+
+    /// A channel is deleted.
+    pub fn delete_channel(&self, channel: u64) {
+        self.world.with(|state| state.gone.insert(channel));
+    }
+
+    /// Discord does not know nonces any more.
+    pub fn forget_nonces(&self) {
+        self.world.with(|state| state.nonces.clear());
+    }
+
+    /// How many requests are taken in a second, whatever they are about.
+    pub fn most_per_second(&self, most: usize) {
+        self.world.with(|state| state.most_per_second = most);
     }
 
     /// The next logins are closed with this code.

@@ -71,6 +71,12 @@ impl LocalDiscord {
         parts(&components).find(|part| part["label"] == label).and_then(|part| part["custom_id"].as_str()).map(str::to_owned)
     }
 
+    /// Whether a message has the buttons of a question.
+    pub fn asks(&self, message: u64) -> bool {
+        let components = self.world.with(|state| state.messages[&message].components.clone());
+        parts(&components).any(|part| part["custom_id"].as_str().is_some_and(|id| id.starts_with("ask:")))
+    }
+
     /// The labels of a message's buttons.
     pub fn buttons(&self, message: u64) -> Vec<String> {
         let components = self.world.with(|state| state.messages[&message].components.clone());

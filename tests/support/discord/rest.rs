@@ -55,6 +55,17 @@ pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, ur
             outcome
         } else if headers.get("authorization").is_none_or(|value| value != &format!("Bot {TOKEN}")) || state.token_refused {
             (401, json!({"code": 0, "message": "401: Unauthorized"}))
+        } else if state.away {
+            (503, json!({"code": 0, "message": "upstream connect error"}))
+        } else if crowded(state, &segments) {
+            extra.push(("retry-after", "1".to_owned()));
+            extra.push(("x-ratelimit-scope", "global".to_owned()));
+            extra.push(("x-ratelimit-global", "true".to_owned()));
+            (429, json!({"message": "You are being rate limited.", "retry_after": 0.5, "global": true, "code": 0}))
+        } else if is_gone(state, &segments) {
+            unknown_channel()
+        } else if forbidden(state, &segments) {
+            (403, json!({"code": 50013, "message": "Missing Permissions"}))
         } else {
             match fault {
                 Some(Fault::Status(status)) => (status, json!({"code": 0, "message": "a fault"})),
@@ -150,7 +161,11 @@ fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMa
     if let (["interactions", ..], Some(6 | 8 | 9)) = (segments, body["type"].as_u64()) {
         return found;
     }
-    if message["allowed_mentions"] != json!({"parse": []}) {
+    let named = |user: &str| message["content"].as_str().is_some_and(|text| text.contains(&format!("<@{user}>")));
+    let question = |mentions: &Value| {
+        mentions["users"][0].as_str().is_some_and(|user| named(user) && *mentions == json!({"parse": [], "users": [user]}))
+    };
+    if message["allowed_mentions"] != json!({"parse": []}) && !question(&message["allowed_mentions"]) {
         found.push(format!("{method} {path} could ping: {}", message["allowed_mentions"]));
     }
     if message["content"].as_str().is_some_and(|text| text.chars().count() > 2_000) {
@@ -165,6 +180,33 @@ fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMa
         }
     }
     found
+}
+
+/// Whether a request is one too many of the last second, whatever it is about; what answers a command does not count.
+fn crowded(state: &mut State, segments: &[&str]) -> bool {
+    if matches!(segments, ["interactions" | "webhooks", ..]) {
+        return false;
+    }
+    let now = Instant::now();
+    while state.second.front().is_some_and(|at| now - *at >= Duration::from_secs(1)) {
+        state.second.pop_front();
+    }
+    if state.second.len() >= state.most_per_second {
+        state.crowded += 1;
+        return true;
+    }
+    state.second.push_back(now);
+    false
+}
+
+/// Whether a request is about a channel that was deleted.
+fn is_gone(state: &State, segments: &[&str]) -> bool {
+    matches!(segments, ["channels", channel, ..] if id(channel).is_some_and(|id| state.gone.contains(&id)))
+}
+
+/// Whether the bot may do nothing in the channel of a request.
+fn forbidden(state: &State, segments: &[&str]) -> bool {
+    matches!(segments, ["channels", channel, _, ..] if id(channel).is_some_and(|id| state.closed.contains(&id)))
 }
 
 /// Counts a request against its window; returns how long to wait when that is used up.
@@ -244,6 +286,7 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             guild["roles"][0]["permissions"] = json!(state.everyone.to_string());
             (200, guild)
         }
+        ("GET", ["guilds", guild, "roles"]) if id(guild) == Some(GUILD) => (200, guild_json()["roles"].clone()),
         ("GET", ["guilds", guild, "members", user]) if id(guild) == Some(GUILD) => (200, member_json(id(user).unwrap_or(0))),
         ("POST", ["channels", channel, "typing"]) => {
             state.typing.push((id(channel).unwrap_or(0), Instant::now()));
@@ -275,7 +318,16 @@ fn done(state: &mut State, call: &Call) -> Outcome {
         }
         ("POST", ["channels", channel, "messages"]) => post(state, id(channel).unwrap_or(0), call),
         ("GET", ["channels", _, "messages", message]) => match id(message).and_then(|id| state.messages.get(&id)) {
-            Some(message) if !message.deleted => (200, state.message_json(message, false)),
+            Some(message) if !message.deleted => {
+                let mut found = state.message_json(message, false);
+                let shown = state.reactions.iter().filter(|(on, _)| *on == message.id);
+                let reaction = |(_, emoji): &(u64, String)| {
+                    json!({"emoji": {"id": null, "name": emoji}, "me": true, "me_burst": false, "count": 1,
+                        "count_details": {"burst": 0, "normal": 1}, "burst_colors": []})
+                };
+                found["reactions"] = shown.map(reaction).collect();
+                (200, found)
+            }
             _ => unknown_message(),
         },
         ("PATCH", ["channels", _, "messages", message]) => edit(state, id(message), text, &call.body["components"]),

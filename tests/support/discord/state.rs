@@ -1,6 +1,6 @@
 //! Everything the local Discord knows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -29,6 +29,8 @@ pub const CROWD: u64 = 100_000_000_000_001_000;
 const CROWD_END: u64 = CROWD + 999;
 /// A role that Ann has.
 pub const ROLE: u64 = 100_000_000_000_000_011;
+/// The role that Discord made for the bot.
+pub const BOT_ROLE: u64 = 100_000_000_000_000_013;
 
 /// One of a thousand further channels.
 pub fn room(number: u64) -> u64 {
@@ -44,6 +46,8 @@ pub struct Message {
     pub author: u64,
     pub content: String,
     pub reply_to: Option<u64>,
+    /// The message it forwards.
+    pub forwards: Option<u64>,
     pub webhook: bool,
     /// Files the bot sent with it.
     pub files: Vec<File>,
@@ -152,6 +156,17 @@ pub(super) struct State {
     pub(super) windows: HashMap<(String, String), Window>,
     pub(super) limits: HashMap<&'static str, (u32, Duration)>,
     pub(super) token_refused: bool,
+    /// No request is answered but with an error of the server.
+    pub(super) away: bool,
+    /// Channels in which the bot may do nothing.
+    pub(super) closed: HashSet<u64>,
+    /// Channels that are gone.
+    pub(super) gone: HashSet<u64>,
+    /// Requests of the last second that count, and how many are taken in one.
+    pub(super) second: VecDeque<Instant>,
+    pub(super) most_per_second: usize,
+    /// Requests that were too many.
+    pub(super) crowded: usize,
     /// A field of MESSAGE_CREATE set to a form that serenity cannot read.
     pub(super) strange: bool,
     pub(super) gateway: Gateway,
@@ -187,6 +202,13 @@ impl State {
             windows: HashMap::new(),
             limits: HashMap::from([("POST messages", (5, Duration::from_secs(5))), ("PATCH message", (5, Duration::from_secs(5)))]),
             token_refused: false,
+            away: false,
+            closed: HashSet::new(),
+            gone: HashSet::new(),
+            second: VecDeque::new(),
+            // Discord takes 50; which requests share a second here depends on how busy the machine is.
+            most_per_second: usize::MAX,
+            crowded: 0,
             strange: false,
             // All but administrator.
             everyone: 0x7fff_fff7 | 1 << 35 | 1 << 38,
@@ -224,6 +246,7 @@ impl State {
             author,
             content: content.to_owned(),
             reply_to,
+            forwards: None,
             webhook: false,
             files: Vec::new(),
             attachments: Vec::new(),
@@ -265,6 +288,8 @@ impl State {
             .filter(|id| message.content.contains(&format!("<@{id}>")) || message.content.contains(&format!("<@!{id}>")))
             .map(user_json)
             .collect();
+        let roles: Vec<String> =
+            [ROLE, BOT_ROLE].iter().filter(|id| message.content.contains(&format!("<@&{id}>"))).map(ToString::to_string).collect();
         // Without the privileged intent the bot reads only what is meant for it.
         let readable = self.reads
             || message.author == BOT
@@ -275,12 +300,31 @@ impl State {
             "content": if readable { message.content.as_str() } else { "" },
             "timestamp": "2026-08-06T12:00:00.000000+00:00",
             "edited_timestamp": if message.edits.is_empty() { Value::Null } else { json!("2026-08-06T12:00:01.000000+00:00") },
-            "tts": false, "mention_everyone": message.content.contains("@everyone"), "mentions": mentions, "mention_roles": [],
+            "tts": false, "mention_everyone": message.content.contains("@everyone"), "mentions": mentions, "mention_roles": roles,
             "attachments": message.attachments, "embeds": [], "pinned": false, "type": if message.reply_to.is_some() { 19 } else { 0 }, "components": message.components,
             "flags": if message.ephemeral { 64 } else { 0 },
         });
         if message.webhook {
             value["webhook_id"] = json!("5");
+        }
+        if let Some(original) = message.forwards.and_then(|id| self.messages.get(&id)) {
+            let whole = self.message_json(original, false);
+            let mut shown = json!({});
+            for field in [
+                "content",
+                "timestamp",
+                "edited_timestamp",
+                "mentions",
+                "mention_roles",
+                "attachments",
+                "embeds",
+                "type",
+                "flags",
+                "components",
+            ] {
+                shown[field] = whole[field].clone();
+            }
+            value["message_snapshots"] = json!([{"message": shown}]);
         }
         if let Some(original) = message.reply_to.and_then(|id| self.messages.get(&id)) {
             let mut plain = original.clone();
@@ -323,6 +367,9 @@ pub(super) fn member_json(user: u64) -> Value {
 impl State {
     /// None: there is no such channel.
     pub(super) fn channel_json(&self, id: u64) -> Option<Value> {
+        if self.gone.contains(&id) {
+            return None;
+        }
         let Some((channel, name, owner)) = self.threads.get(&id) else { return channel_json(id) };
         let mut thread = channel_json(THREAD)?;
         thread["id"] = json!(id.to_string());
@@ -363,7 +410,10 @@ pub(super) fn guild_json() -> Value {
             "mentionable": false, "permissions": "0", "position": 0, "flags": 0},
             {"id": ROLE.to_string(), "name": "crew", "color": 0,
             "colors": {"primary_color": 0, "secondary_color": null, "tertiary_color": null}, "hoist": false, "managed": false,
-            "mentionable": true, "permissions": "0", "position": 1, "flags": 0}],
+            "mentionable": true, "permissions": "0", "position": 1, "flags": 0},
+            {"id": BOT_ROLE.to_string(), "name": "aetheel", "color": 0,
+            "colors": {"primary_color": 0, "secondary_color": null, "tertiary_color": null}, "hoist": false, "managed": true,
+            "mentionable": true, "permissions": "0", "position": 2, "flags": 0, "tags": {"bot_id": BOT.to_string()}}],
         "emojis": [], "features": [], "mfa_level": 0, "application_id": null, "system_channel_id": null, "system_channel_flags": 0,
         "rules_channel_id": null, "vanity_url_code": null, "description": null, "banner": null, "premium_tier": 0,
         "preferred_locale": "en-US", "public_updates_channel_id": null, "nsfw_level": 0, "stickers": [],

@@ -68,7 +68,7 @@ impl Intent {
     /// 0.225.2, Qwen Code 0.24.4. With Claude Code's word where none fits, which an agent then refuses as unknown.
     pub(super) fn call(&self, offered: &[String]) -> Call {
         let has = |name: &str| offered.iter().any(|tool| tool == name);
-        let droid = has("Execute") || has("AskUser");
+        let droid = has("Execute") || has("AskUser") || has("Create");
         let codex = has("exec_command") || has("apply_patch");
         let gemini = has("run_shell_command") || has("read_file") || has("write_file");
         let opencode = has("bash") || has("read") || has("todowrite");

@@ -97,13 +97,16 @@ impl Modes {
     }
 }
 
+/// Ids by which agents are known to mean planning.
+pub(crate) const PLANNING: &[&str] = &["plan", "spec", "architect"];
+
 /// Ids of modes by which agents are known to mean a level; the first that an agent offers is taken.
 ///
 /// Those of claude-agent-acp 0.49.0, codex-acp 2.6.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Factory Droid 0.225.2, and
 /// goose. `build` of OpenCode leaves permissions to its configuration.
 pub(crate) fn well_known(settings: &Settings) -> &'static [&'static str] {
     match (settings.mode, settings.safety) {
-        (Mode::Plan, _) => &["plan", "spec", "architect"],
+        (Mode::Plan, _) => PLANNING,
         (Mode::Build, Safety::Default) => &["default", "ask", "normal", "read-only", "approve", "build"],
         (Mode::Build, Safety::Edit) => {
             &["acceptEdits", "accept-edits", "autoEdit", "auto-edit", "auto_edit", "auto-low", "workspace-write", "smart_approve"]

@@ -9,7 +9,7 @@ use aetheel_backend_sdk::TurnResult;
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::{self, Asks, Step, Talk};
 use aetheel_backend_sdk::rpc::{Calls, Ids};
-use aetheel_backend_sdk::text::stderr_summary;
+use aetheel_backend_sdk::text::stderr_end;
 use aetheel_backend_sdk::wit::{
     Action, Answer, Chunk, Exit, Exited, Failure, Line, Outcome, PutFile, Query, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Value,
     Variable,
@@ -50,6 +50,8 @@ pub(crate) struct Asked {
     pub(crate) session: u32,
     pub(crate) tool: String,
     pub(crate) options: Options,
+    /// It is about going on with a plan.
+    pub(crate) plan: bool,
 }
 
 /// A link with an agent of the protocol, as a backend.
@@ -143,12 +145,16 @@ impl<A: Agent> live::Agent for Client<A> {
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
         let session = self.sessions.get_mut(&turn.session);
         let told = session.and_then(|session| Some((session.turn.take_if(|told| told.key == turn)?, session.meter)));
+        let left_behind = told.as_ref().is_some_and(|(told, _)| told.leaves_a_command());
         let result = match told {
             Some((told, meter)) => told.end(outcome, meter, &mut talk.emit(turn)),
             None => TurnResult { outcome, text: None, usage: None },
         };
         self.withdraw(turn.session, talk);
         talk.end(turn, result);
+        if left_behind {
+            self.end_commands(turn.session, talk);
+        }
         if self.one_shot {
             talk.leave();
         }
@@ -197,7 +203,7 @@ impl<A: Agent> live::Agent for Client<A> {
 
     fn lost(&mut self, exited: &Exited, _: bool, why: Failure) -> Outcome {
         let told = match exited.how {
-            Exit::Code(code) if !self.greeted => self.agent.start_failure(code, &stderr_summary(&exited.stderr_tail, 5)),
+            Exit::Code(code) if !self.greeted => self.agent.start_failure(code, &stderr_end(&exited.stderr_tail, 5)),
             _ => None,
         };
         told.map_or(Outcome::Lost(why), Outcome::Failed)

@@ -8,7 +8,12 @@ use std::fmt;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Mode, Model, Settings};
 
-use crate::agent::{Modes, well_known};
+use crate::agent::{Modes, PLANNING, well_known};
+
+/// Modes of claude-agent-acp, 0.49.0 to 0.101.0.
+const PLAN: &str = "plan";
+const BYPASS: &str = "bypassPermissions";
+const ASKING: &str = "default";
 
 /// What can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +152,16 @@ impl Config {
             // What a higher level or planning chose is not kept.
             None => &choice.first,
         };
+        let offers = |id: &str| choice.values.iter().any(|(value, _)| value == id);
+        // Claude Code asks nobody in its mode for planning where it might bypass permissions: it is held back here instead.
+        let value = if settings.mode == Mode::Plan && value == PLAN && offers(BYPASS) && offers(ASKING) { ASKING } else { value };
         Ok(Some(value.to_owned()).filter(|value| *value != choice.now))
+    }
+
+    /// Whether the agent is in a mode of its own for planning.
+    pub(crate) fn plans(&self) -> bool {
+        let plans = |choice: &Choice| PLANNING.contains(&choice.now.as_str());
+        self.mode.as_ref().is_some_and(plans)
     }
 
     /// Whether something can be chosen at all.

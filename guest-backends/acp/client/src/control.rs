@@ -1,5 +1,6 @@
 //! What people do to a running turn: stop it, add to it, answer what it asks.
 
+use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Delivery, Steer, SteerOutcome, TurnRef};
 use serde_json::json;
@@ -10,6 +11,7 @@ use crate::client::{Asked, Call, Client};
 use crate::permission::CANCELLED;
 use crate::prompt;
 use crate::session::Stage;
+use crate::spent::Meter;
 
 impl<A: Agent> Client<A> {
     pub(crate) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
@@ -19,7 +21,7 @@ impl<A: Agent> Client<A> {
         let Some((open, called)) = open.filter(|(open, _)| open.key.turn == *turn && open.runs()) else {
             return talk.steered(*message, SteerOutcome::NotNow);
         };
-        let params = format!(r#"{{"sessionId":{},"prompt":{}"#, json!(called), prompt::blocks(None, parts, self.can.images));
+        let params = format!(r#"{{"sessionId":{},"prompt":{}"#, json!(called), prompt::blocks(&[], parts, self.can.images));
         match self.can.steering {
             Steering::None => talk.steered(*message, SteerOutcome::NotNow),
             Steering::Method => {
@@ -59,7 +61,8 @@ impl<A: Agent> Client<A> {
     pub(crate) fn answered(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
         let Some(asked) = self.asked.take(ask).filter(|_| talk.is_ready()) else { return };
         if let Some(session) = self.sessions.get_mut(&asked.session) {
-            match (&decision, &mut session.turn) {
+            match (&asked.options.meaning(&decision), &mut session.turn) {
+                (Decision::AllowOnce | Decision::AllowAlways, Some(turn)) if asked.plan => turn.agreed = true,
                 (Decision::AllowAlways, _) => session.grants.give(()),
                 (Decision::AllowOnce, _) | (_, None) => {}
                 (_, Some(turn)) => turn.denied(&asked.tool),
@@ -90,10 +93,31 @@ impl<A: Agent> Client<A> {
         true
     }
 
+    /// Closes a session whose turn was stopped, where that is offered: a command may go on behind it (codex-acp 2.6.0), which only closing
+    /// ends. The next turn opens it again.
+    pub(crate) fn end_commands(&mut self, key: u32, talk: &mut Talk) {
+        let reopens = self.can.close && (self.can.resume || self.can.load);
+        if let Some(session) = self.sessions.get_mut(&key).filter(|session| reopens && session.stage == Stage::Ready && talk.is_ready()) {
+            session.stage = Stage::Closing;
+            // Opened again, it may count its cost from nothing or from where it was.
+            session.meter = Meter::default();
+            let params = json!({ "sessionId": session.called }).to_string();
+            self.calls.request(talk.proc(), "session/close", &params, Call::Close(key), talk.out());
+        }
+    }
+
     /// Asks a person.
     pub(crate) fn ask(&mut self, turn: TurnRef, title: String, kind: AskKind, asked: Asked, talk: &mut Talk) {
-        // What is allowed for the session is taken back by opening it anew.
-        let always_label = asked.options.always().filter(|_| self.can.load || self.can.resume);
-        self.asked.ask(turn, title, kind, always_label, asked, talk.out());
+        // What is allowed for the session is taken back by opening it anew. To agree to a plan is no leave for all it holds:
+        // "always" would be the mode that bypasses permissions (claude-agent-acp 0.49.0).
+        let always = !asked.plan && (self.can.load || self.can.resume);
+        let tool = self.sessions.get(&asked.session).and_then(|session| session.turn.as_ref()?.used(&asked.tool));
+        let offer = Offer {
+            always: asked.options.always().filter(|_| always),
+            options: asked.options.offered(always),
+            diffs: tool.map(|tool| tool.diffs.clone()).unwrap_or_default(),
+            changeable: false,
+        };
+        self.asked.ask(turn, title, kind, offer, asked, talk.out());
     }
 }

@@ -107,14 +107,21 @@ impl<A: Agent> Client<A> {
         let tool = told.text("toolCallId").unwrap_or_default().to_owned();
         let key = turn.key;
         let start = turn.learn(&tool, told, &mut talk.emit(key)).start.clone();
-        let asked = Asked { id: id.to_owned(), session: key.session, tool, options: Options::read(params) };
+        // Leaving the agent's plan mode is asked for as the use of a tool (claude-agent-acp 0.49.0).
+        let plan = told["rawInput"].text("plan").filter(|_| told.text("kind") == Some("switch_mode"));
+        let asked = Asked { id: id.to_owned(), session: key.session, tool, options: Options::read(params), plan: plan.is_some() };
         let granted = turn.may_everything() || (turn.may_edit() && told.text("kind") == Some("edit") && within(told, cwd));
         if granted && asked.options.allows_once() {
             // The agent has no mode for the level, or asks in it all the same.
             return self.calls.result(proc, id, &asked.options.result(&Decision::AllowOnce), talk.out());
         }
-        // Leaving the agent's plan mode is asked for as the use of a tool (claude-agent-acp 0.49.0).
-        let plan = told["rawInput"].text("plan").filter(|_| told.text("kind") == Some("switch_mode"));
+        if turn.only_looks() && !looks(told) && start.kind != "todo" {
+            // Not every agent keeps from it by itself: some have no mode for planning, or one that holds nothing back.
+            turn.denied(&asked.tool);
+            turn.held_back = true;
+            talk.emit(key).notice(format!("not done while only planning: {}", start.title));
+            return self.calls.result(proc, id, &asked.options.result(&Decision::Deny(None)), talk.out());
+        }
         let kind = plan.map_or_else(|| AskKind::Permission(start.clone()), |plan| AskKind::PlanApproval(plan.to_owned()));
         self.ask(key, start.title, kind, asked, talk);
     }
@@ -141,6 +148,11 @@ impl<A: Agent> Client<A> {
             }
         }
     }
+}
+
+/// Whether what is asked for only looks, or asks to go on with a plan. What the agent says nothing of may be anything.
+fn looks(told: &Value) -> bool {
+    matches!(told.text("kind"), Some("read" | "search" | "fetch" | "think" | "switch_mode"))
 }
 
 /// Whether all that is to be edited lies in a folder.

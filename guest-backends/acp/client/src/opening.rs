@@ -3,7 +3,7 @@
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, Step, Talk};
-use aetheel_backend_sdk::wit::{Action, Diagnostic, Failure, FailureKind, Level, Outcome, StartTurn, TurnRef};
+use aetheel_backend_sdk::wit::{Action, Diagnostic, Failure, FailureKind, Level, Mode, Outcome, StartTurn, TurnRef};
 use serde_json::json;
 
 use crate::agent::{Agent, SystemPrompt};
@@ -98,7 +98,11 @@ impl<A: Agent> Client<A> {
         }
         let wanted = settings.system_prompt.as_deref().filter(|text| !text.is_empty() && self.agent.system_prompt() != SystemPrompt::None);
         let system = wanted.filter(|text| session.system.as_deref() != Some(text)).map(str::to_owned);
-        let blocks = prompt::blocks(system.as_deref(), &start.parts, self.can.images);
+        let standing = system.as_deref().map(prompt::standing);
+        // An agent in a mode of its own for planning knows already.
+        let note = (settings.mode == Mode::Plan && !session.config.plans()).then_some(prompt::PLAN_ONLY);
+        let before: Vec<&str> = standing.as_deref().into_iter().chain(note).collect();
+        let blocks = prompt::blocks(&before, &start.parts, self.can.images);
         session.system = system.or(session.system.take());
         session.meter.begin();
         turn.prompts += 1;

@@ -3,7 +3,7 @@
 //! Ids are the agent's own and differ (`allow`, `proceed_once`, `approved`, `once`); only `kind` says what one means.
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::Decision;
+use aetheel_backend_sdk::wit::{AskOption, Decision, Scope};
 use serde_json::json;
 
 /// The options of a request: kind, id, name.
@@ -20,24 +20,61 @@ impl Options {
         Self(params.list("options").iter().filter_map(read).collect())
     }
 
+    /// The agent's own answers, where they are more than yes and no to this use. `always`: those that allow later uses are offered.
+    pub(crate) fn offered(&self, always: bool) -> Vec<AskOption> {
+        let of = |(kind, id, name): &(String, String, String)| {
+            let (allows, scope) = match kind.as_str() {
+                "allow_once" => (true, Scope::Once),
+                "allow_always" => (true, Scope::Always),
+                "reject_once" => (false, Scope::Once),
+                "reject_always" => (false, Scope::Always),
+                _ => return None,
+            };
+            (always || !allows || scope == Scope::Once).then(|| AskOption { id: id.clone(), label: name.clone(), allows, scope })
+        };
+        let all: Vec<AskOption> = self.0.iter().filter_map(of).collect();
+        if all.iter().all(|option| option.scope == Scope::Once) { Vec::new() } else { all }
+    }
+
+    /// What a decision means, whatever it is called here.
+    pub(crate) fn meaning(&self, decision: &Decision) -> Decision {
+        let Decision::Chosen(chosen) = decision else { return decision.clone() };
+        match self.0.iter().find(|(_, id, _)| id == chosen).map(|(kind, ..)| kind.as_str()) {
+            Some("allow_once") => Decision::AllowOnce,
+            Some("allow_always") => Decision::AllowAlways,
+            Some(_) => Decision::Deny(None),
+            None => Decision::Dismissed,
+        }
+    }
+
     /// What "always" means here.
     pub(crate) fn always(&self) -> Option<String> {
-        self.0.iter().find(|(kind, ..)| kind == "allow_always").map(|(_, _, name)| name.clone())
+        self.of_kind("allow_always").map(|(_, _, name)| name.clone())
+    }
+
+    /// The option of a kind; of several that allow "always" the narrowest, and of those the first.
+    fn of_kind(&self, kind: &str) -> Option<&(String, String, String)> {
+        self.0.iter().filter(|(offered, ..)| offered == kind).min_by_key(|(_, id, name)| breadth(id, name))
     }
 
     /// The result that tells a decision. "Deny and stop" is `cancelled`, told after the turn was cancelled.
     ///
-    /// A refusal never is `reject_always`, which would bind later uses too, and never an error: Droid 0.225.2 and codex-acp
+    /// A refusal never is `reject_always` unless people chose that, for it would bind later uses too, and never an error: Droid 0.225.2 and codex-acp
     /// 0.16.0 do not survive one. Where only "always" is offered, a yes to this use is not made a yes to all.
     pub(crate) fn result(&self, decision: &Decision) -> String {
+        if let Decision::Chosen(id) = decision
+            && self.0.iter().any(|(_, offered, _)| offered == id)
+        {
+            return json!({"outcome": {"outcome": "selected", "optionId": id}}).to_string();
+        }
         let kinds: &[&str] = match decision {
             Decision::AllowOnce => &["allow_once", "reject_once"],
             Decision::AllowAlways => &["allow_always", "allow_once", "reject_once"],
             // Mildest: claude-agent-acp and Gemini CLI go on after it; the others end the turn whatever is answered.
-            Decision::Deny(_) | Decision::Dismissed | Decision::Answers(_) => &["reject_once"],
             Decision::DenyAndStop => &[],
+            _ => &["reject_once"],
         };
-        match kinds.iter().find_map(|kind| self.0.iter().find(|(offered, ..)| offered == kind)) {
+        match kinds.iter().find_map(|kind| self.of_kind(kind)) {
             Some((_, id, _)) => json!({"outcome": {"outcome": "selected", "optionId": id}}).to_string(),
             None => CANCELLED.to_owned(),
         }
@@ -49,11 +86,38 @@ impl Options {
     }
 }
 
+/// How much an option allows, as far as its words tell: Gemini CLI 0.61.0 offers a whole MCP server before the one tool, and with it for all
+/// sessions to come.
+fn breadth(id: &str, name: &str) -> u32 {
+    let words = format!("{id} {name}").to_lowercase();
+    let has = |any: &[&str]| u32::from(any.iter().any(|word| words.contains(word)));
+    2 * has(&["server", "all tools", "everything"]) + has(&["future", "permanent", "save", "project", "all sessions", "globally"])
+}
+
 #[cfg(test)]
 mod tests {
     use aetheel_backend_sdk::json;
 
     use super::*;
+
+    #[test]
+    fn always_is_the_narrowest_that_is_offered() {
+        // Gemini CLI 0.61.0, for the tool of an MCP server.
+        let params = r#"{"options":[{"optionId":"proceed_always_server","name":"Allow all server tools for this session","kind":"allow_always"},
+            {"optionId":"proceed_always_and_save","name":"Allow tool for all future sessions","kind":"allow_always"},
+            {"optionId":"proceed_always_tool","name":"Allow tool for this session","kind":"allow_always"},
+            {"optionId":"proceed_once","name":"Allow","kind":"allow_once"},{"optionId":"cancel","name":"Reject","kind":"reject_once"}]}"#;
+        let options = Options::read(&json::parse(params).expect("JSON"));
+        assert_eq!(options.always().as_deref(), Some("Allow tool for this session"), "what people read is what is chosen");
+        let offered = |always| options.offered(always).iter().map(|option| (option.id.clone(), option.allows)).collect::<Vec<_>>();
+        assert_eq!(offered(true).len(), 5);
+        assert_eq!(offered(false), [], "nothing but yes and no to this use is left");
+        let chosen = Decision::Chosen("proceed_always_and_save".to_owned());
+        assert_eq!((options.meaning(&chosen), options.result(&chosen).contains("proceed_always_and_save")), (Decision::AllowAlways, true));
+        let unknown = Decision::Chosen("x".to_owned());
+        assert_eq!((options.meaning(&unknown), options.result(&unknown).contains("cancel")), (Decision::Dismissed, true));
+        assert_eq!(options.result(&Decision::AllowAlways), r#"{"outcome":{"optionId":"proceed_always_tool","outcome":"selected"}}"#);
+    }
 
     #[test]
     fn a_decision_is_told_by_the_kind_of_the_option_and_never_by_its_id() {

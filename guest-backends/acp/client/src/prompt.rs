@@ -6,9 +6,14 @@ use serde_json::json;
 /// Stands for the bytes of a blob within parameters. JSON has no such character: it would be written as an escape.
 const MARK: char = '\0';
 
-/// Returns the content blocks of a prompt, as JSON with marks for blobs; see [`fill_blobs`].
-pub(crate) fn blocks(system: Option<&str>, parts: &[Part], images: bool) -> String {
-    let system = system.map(|text| text_block(&standing(text)));
+/// What goes before a prompt that is to be planned only, where the agent has no mode for it.
+pub(crate) const PLAN_ONLY: &str = "<planning>\nThis message is for planning only. Look around, work out what is to be done, and answer with the \
+    plan. Change no file and run no command that changes anything: it would be refused. Carry nothing out before a later message comes \
+    without this note. It was not written by the people you talk with; their message follows.\n</planning>";
+
+/// Returns the content blocks of a prompt after these texts, as JSON with marks for blobs; see [`fill_blobs`].
+pub(crate) fn blocks(before: &[&str], parts: &[Part], images: bool) -> String {
+    let before = before.iter().map(|text| text_block(text));
     let parts = parts.iter().map(|part| match part {
         Part::Text(text) => text_block(text),
         Part::Image(image) if images => {
@@ -16,7 +21,7 @@ pub(crate) fn blocks(system: Option<&str>, parts: &[Part], images: bool) -> Stri
         }
         Part::Image(file) | Part::File(file) => text_block(&named(file)),
     });
-    let blocks: Vec<String> = system.into_iter().chain(parts).collect();
+    let blocks: Vec<String> = before.chain(parts).collect();
     format!("[{}]", blocks.join(","))
 }
 

@@ -49,6 +49,8 @@ impl Meter {
             cached: spent.cached,
             reasoning: spent.reasoning,
             cost_usd: cost.filter(|cost| *cost > 0.0),
+            cache_write: 0,
+            models: Vec::new(),
             context_used: self.context.map(|(used, _)| used),
             context_size: self.context.and_then(|(_, size)| size),
         })

@@ -4,7 +4,7 @@
 //! every agent, if anywhere.
 
 use aetheel_backend_sdk::Emit;
-use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::tool::title;
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 
@@ -59,7 +59,9 @@ pub(crate) struct Tool {
     pub(crate) start: ToolStart,
     /// Output told so far.
     output: String,
-    diffs: Vec<FileDiff>,
+    pub(crate) diffs: Vec<FileDiff>,
+    /// The agent said that it runs.
+    pub(crate) runs: bool,
     pub(crate) denied: bool,
     pub(crate) ended: bool,
 }
@@ -76,13 +78,14 @@ impl Tool {
             target: None,
             input: "{}".to_owned(),
         };
-        Self { start, output: String::new(), diffs: Vec::new(), denied: false, ended: false }
+        Self { start, output: String::new(), diffs: Vec::new(), runs: false, denied: false, ended: false }
     }
 
     /// Reads what a `tool_call`, an update of one or a permission request says of the use itself. Returns whether that was
     /// news.
     pub(crate) fn learn(&mut self, told: &Value) -> bool {
         let was = self.start.clone();
+        self.runs |= told.text("status") == Some("in_progress");
         let said = told.text("title").filter(|title| !title.is_empty());
         let name = told
             .text("name")
@@ -108,6 +111,8 @@ impl Tool {
         let input = &told["rawInput"];
         if input.as_object().is_some_and(|fields| !fields.is_empty()) {
             self.start.input = input.to_string();
+        } else if let Some(input) = arguments(told).filter(|_| input.is_null()) {
+            self.start.input = input;
         }
         if let Some(target) = target(input, &self.start.kind).or_else(|| place(told, &self.start.kind, said)) {
             self.start.target = Some(target);
@@ -153,8 +158,11 @@ impl Tool {
             _ => return None,
         };
         self.ended = true;
+        let told_exit =
+            Some(content_text(told)).filter(|_| self.start.kind == "bash" && status == ToolStatus::Ok).and_then(|text| exit_code_in(&text));
+        let status = if told_exit.is_some() { ToolStatus::Failed } else { status };
         let exit = told["_meta"]["terminal_exit"].get("exit_code").or_else(|| raw.get("exit_code")).or_else(|| raw["metadata"].get("exit"));
-        let exit_code = exit.and_then(|code| code.to_string().parse().ok());
+        let exit_code = exit.and_then(|code| code.to_string().parse().ok()).or(told_exit);
         let text = raw.as_str().or_else(|| ["output", "aggregated_output", "text", "error"].iter().find_map(|field| raw.text(field)));
         let text = text.map_or_else(|| unfenced(&content_text(told)).to_owned(), str::to_owned);
         // What was told live is not told again.
@@ -189,6 +197,18 @@ fn place(told: &Value, kind: &str, title: Option<&str>) -> Option<String> {
     place.map(str::to_owned)
 }
 
+/// The exit code of a command where that is all there is to tell of it: Gemini CLI 0.61.0 calls such a use a good one. Of a command that wrote
+/// something it tells what it wrote, and nothing else.
+fn exit_code_in(text: &str) -> Option<u32> {
+    text.trim().strip_prefix("Command exited with code: ")?.parse().ok().filter(|code| *code != 0)
+}
+
+/// The arguments of a use that waits for leave, where they are told as a text: so does Gemini CLI 0.61.0 with tools of MCP servers.
+fn arguments(told: &Value) -> Option<String> {
+    let said = Some(content_text(told)).filter(|_| told.text("status") == Some("pending"))?;
+    json::parse(said.trim()).ok().filter(|said| said.as_object().is_some_and(|fields| !fields.is_empty())).map(|said| said.to_string())
+}
+
 fn content_text(told: &Value) -> String {
     let pieces = told.list("content").iter().filter(|piece| piece.text("type") == Some("content"));
     pieces.filter_map(|piece| piece["content"].text("text")).collect::<Vec<_>>().join("\n")
@@ -209,7 +229,7 @@ fn diffs(told: &Value) -> Vec<FileDiff> {
             path: piece.text("path")?.to_owned(),
             old_text: piece.text("oldText").map(str::to_owned),
             new_text: piece.text("newText").map(str::to_owned),
-            unified: None,
+            ..FileDiff::default()
         })
     };
     told.list("content").iter().filter(|piece| piece.text("type") == Some("diff")).filter_map(read).collect()

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{
-    EventKind, Failure, FailureKind, Mode, Outcome, PlanEntry, PlanStatus, Safety, StartTurn, ToolEnd, ToolStatus, TurnRef,
+    Artifact, ArtifactBody, EventKind, Failure, FailureKind, Mode, Outcome, PlanEntry, PlanStatus, Safety, StartTurn, ToolEnd, ToolStatus,
+    TurnRef,
 };
 use aetheel_backend_sdk::{Emit, TurnResult};
 
@@ -25,6 +26,10 @@ pub(crate) struct Turn {
     pub(crate) key: TurnRef,
     mode: Mode,
     safety: Safety,
+    /// A person agreed to the plan: what it needs is asked for from then on.
+    pub(crate) agreed: bool,
+    /// Something was refused because it only plans.
+    pub(crate) held_back: bool,
     /// Settings that were applied, or tried in vain.
     pub(crate) applied: Vec<What>,
     /// Prompts the agent has not answered; the turn ends with the last.
@@ -44,6 +49,8 @@ impl Turn {
             key: TurnRef { session: start.session, turn: start.turn },
             mode: start.settings.mode,
             safety: start.settings.safety,
+            agreed: false,
+            held_back: false,
             applied: Vec::new(),
             prompts: 0,
             stopping: false,
@@ -67,6 +74,11 @@ impl Turn {
     /// Whether nobody need be asked about edits in its folder.
     pub(crate) fn may_edit(&self) -> bool {
         self.mode == Mode::Build && self.safety != Safety::Default
+    }
+
+    /// Whether what changes something is to be refused, whoever would allow it.
+    pub(crate) fn only_looks(&self) -> bool {
+        self.mode == Mode::Plan && !self.agreed
     }
 
     /// Takes in what the agent says in its session.
@@ -114,6 +126,9 @@ impl Turn {
                     }
                 }
             }
+            Some("image" | "audio" | "resource" | "resource_link") if holds == Holds::Text && artifact(content).is_some() => {
+                artifact(content).into_iter().for_each(|artifact| emit.event(EventKind::Artifact(artifact)));
+            }
             Some(kind @ ("image" | "audio" | "resource" | "resource_link")) => {
                 let name = content.text("name").or_else(|| content.text("uri")).or_else(|| content["resource"].text("uri"));
                 emit.notice(format!("the agent sent {kind} {}", name.unwrap_or("without a name")));
@@ -149,7 +164,16 @@ impl Turn {
         tool
     }
 
+    /// Whether it was stopped in a command that the agent told no end of.
+    pub(crate) fn leaves_a_command(&self) -> bool {
+        self.stopping && self.tools.values().any(|tool| tool.start.kind == "bash" && tool.runs && !tool.ended && !tool.denied)
+    }
+
     /// A person refused a tool's use. Whether the agent says so, too, depends on the agent.
+    pub(crate) fn used(&self, id: &str) -> Option<&Tool> {
+        self.tools.get(id)
+    }
+
     pub(crate) fn denied(&mut self, id: &str) {
         if let Some(tool) = self.tools.get_mut(id) {
             tool.denied = true;
@@ -180,6 +204,8 @@ impl Turn {
         let outcome = match outcome {
             // What an agent that was to stop calls a failure is what was asked of it.
             Outcome::Failed(_) | Outcome::Lost(_) if self.stopping => Outcome::Interrupted,
+            // Some end their turn when something is refused (codex-acp 2.6.0): nobody stopped it.
+            Outcome::Interrupted if self.held_back && !self.stopping => Outcome::Completed,
             Outcome::Completed if self.broken => {
                 let message = failure::words(text.as_deref().unwrap_or("the agent's connection to the model failed"));
                 Outcome::Failed(Failure { kind: failure::kind_of(text.as_deref().unwrap_or_default()), message, retry_after_ms: None })
@@ -216,4 +242,41 @@ fn plan_entry(entry: &Value) -> PlanEntry {
         _ => PlanStatus::Pending,
     };
     PlanEntry { text: entry.text("content").unwrap_or_default().to_owned(), status }
+}
+
+/// An image, a sound, a resource or the address of one, as part of the answer.
+fn artifact(content: &Value) -> Option<Artifact> {
+    let inner = if content.text("type") == Some("resource") { &content["resource"] } else { content };
+    let address = inner.text("uri").filter(|uri| uri.starts_with("https://") || uri.starts_with("http://"));
+    let body = match (inner.text("data").or_else(|| inner.text("blob")), inner.text("text")) {
+        (Some(bytes), _) => ArtifactBody::Base64(bytes.to_owned()),
+        (None, Some(text)) => ArtifactBody::Text(text.to_owned()),
+        (None, None) => ArtifactBody::Link(address?.to_owned()),
+    };
+    let name = inner.text("title").or_else(|| inner.text("name")).or_else(|| inner.text("uri")?.rsplit('/').next());
+    Some(Artifact { name: name.filter(|name| !name.is_empty()).map(str::to_owned), media_type: inner.string("mimeType"), body, tool: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use aetheel_backend_sdk::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_of_an_answer_is_handed_on_where_there_is_something_of_it() {
+        let of =
+            |text: &str| artifact(&json::parse(text).expect("JSON")).map(|artifact| (artifact.name, artifact.media_type, artifact.body));
+        assert_eq!(
+            of(r#"{"type":"image","mimeType":"image/png","data":"aGk="}"#),
+            Some((None, "image/png".to_owned(), ArtifactBody::Base64("aGk=".to_owned())))
+        );
+        assert_eq!(
+            of(r#"{"type":"resource","resource":{"uri":"file:///a/b.txt","mimeType":"text/plain","text":"hi"}}"#),
+            Some((Some("b.txt".to_owned()), "text/plain".to_owned(), ArtifactBody::Text("hi".to_owned())))
+        );
+        let link = of(r#"{"type":"resource_link","uri":"https://example.com/x","name":"X"}"#);
+        assert_eq!(link, Some((Some("X".to_owned()), String::new(), ArtifactBody::Link("https://example.com/x".to_owned()))));
+        assert_eq!(of(r#"{"type":"resource_link","uri":"file:///etc/passwd","name":"X"}"#), None, "a place on this machine is no address");
+    }
 }

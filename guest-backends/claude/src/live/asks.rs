@@ -1,9 +1,10 @@
 //! What Claude Code wants to know from people (`can_use_tool`), and how their decisions are told to it.
 
+use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Question, TurnRef};
+use aetheel_backend_sdk::wit::{Answer, AskKind, Choice, Decision, Question, TurnRef};
 use serde_json::json;
 
 use super::Conversation;
@@ -16,6 +17,7 @@ const LABEL: usize = 80;
 const DENIED: &str = "The user denied this.";
 const DISMISSED: &str = "Nobody answered the request for permission. Go on without it.";
 const TOO_LARGE: &str = "Nobody could be asked for permission: the request is too large. Do it in smaller steps.";
+const DECLINED: &str = "The user does not want to answer this. Go on without the answers.";
 const UNANSWERED: &str = "Nobody answered the questions. Go on without the answers.";
 
 /// A request that waits for people.
@@ -28,6 +30,8 @@ pub(super) struct Open {
     questions: Option<Vec<String>>,
     /// The permissions that "always" gives.
     always: Option<String>,
+    /// Whether it takes another input.
+    changeable: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -66,8 +70,8 @@ impl Conversation {
             return talk.say(&allow(&request, &verbatim, Some(&always.permissions)));
         }
         let questions = if name == "AskUserQuestion" { questions(input) } else { Vec::new() };
-        let mut open = Open { request, tool_use: tool_use.to_owned(), input: verbatim, questions: None, always: None };
-        let mut label = None;
+        let mut open = Open { request, tool_use: tool_use.to_owned(), input: verbatim, questions: None, always: None, changeable: false };
+        let mut offer = Offer::default();
         let (title, kind) = if !questions.is_empty() {
             open.questions =
                 Some(input.list("questions").iter().filter_map(|question| question.text("question")).map(str::to_owned).collect());
@@ -76,7 +80,10 @@ impl Conversation {
             let plan = input.text("plan").unwrap_or("Claude Code wrote no plan down.");
             ("Claude Code wants to carry out its plan".to_owned(), AskKind::PlanApproval(plan.to_owned()))
         } else {
-            (label, open.always) = always.map(|always| (always.label, always.permissions)).unzip();
+            (offer.always, open.always) = always.map(|always| (always.label, always.permissions)).unzip();
+            open.changeable = true;
+            offer.changeable = true;
+            offer.diffs = tool::proposed(name, input);
             let start = tool::start(tool_use, name, None, input);
             // What it is about rather than what the model calls it.
             let title = match &start.target {
@@ -85,7 +92,7 @@ impl Conversation {
             };
             (title, AskKind::Permission(start))
         };
-        self.asks.ask(turn, title, kind, label, open, talk.out());
+        self.asks.ask(turn, title, kind, offer, open, talk.out());
     }
 
     /// People decided.
@@ -115,6 +122,7 @@ impl Open {
         let allow = |input: &str, always: Option<&str>| (allow(&self.request, input, always), false);
         match (decision, &self.questions) {
             (Decision::AllowOnce, None) => allow(&self.input, None),
+            (Decision::AllowChanged(input), None) if self.changeable => allow(&input, None),
             (Decision::AllowAlways, None) => allow(&self.input, self.always.as_deref()),
             (Decision::Answers(answers), Some(questions)) => match answered(&self.input, questions, &answers) {
                 Some(input) => allow(&input, None),
@@ -123,6 +131,7 @@ impl Open {
             (Decision::Deny(Some(said)), _) => deny(&format!("{DENIED} They said: {said}"), false),
             (Decision::Deny(None), _) => deny(DENIED, false),
             (Decision::DenyAndStop, _) => deny(DENIED, true),
+            (Decision::Declined, _) => deny(DECLINED, false),
             (_, Some(_)) => deny(UNANSWERED, false),
             (_, None) => deny(DISMISSED, false),
         }
@@ -197,16 +206,17 @@ fn questions(input: &Value) -> Vec<Question> {
         .map(|(at, (question, text))| {
             let options = question.list("options");
             let label = |option: &Value| option.text("label").or(option.as_str()).unwrap_or_default().to_owned();
-            let explained = options.iter().filter_map(|option| {
-                let description = option.text("description").filter(|description| !description.is_empty())?;
-                Some(format!("\n- {}: {description}", label(option)))
-            });
+            let choice = |option: &Value| {
+                let description = option.text("description").filter(|description| !description.is_empty()).map(str::to_owned);
+                Choice { description, ..Choice::plain(label(option)) }
+            };
             Question {
                 id: at.to_string(),
-                text: std::iter::once(text.to_owned()).chain(explained).collect(),
-                options: options.iter().map(label).collect(),
+                text: text.to_owned(),
+                options: options.iter().map(choice).collect(),
                 many: question.is_true("multiSelect"),
                 free_text: true,
+                ..Question::default()
             }
         })
         .collect()

@@ -39,6 +39,9 @@ impl Conversation {
         if let Some(mode) = message.and_then(|message| message.text("permissionMode")) {
             self.process.in_mode(mode);
         }
+        if let Some(message) = message.filter(|message| message.text("type") == Some("system")) {
+            self.background(message);
+        }
         let Some(turn) = &mut self.turn else { return outside(message, text, truncated, talk) };
         let mut emit = talk.emit(turn.at);
         let result = self.claude.said(message, text, truncated, &mut emit);
@@ -49,8 +52,28 @@ impl Conversation {
             let aside = message.is_some_and(|message| message["origin"].text("kind") == Some("task-notification"));
             turn.result(result, aside, &mut emit);
             if talk.turn().is_some() && turn.complete() && !self.process.tells_state {
-                self.linger = Some(talk.set_timer(LINGER_MS));
+                if turn.steered || !self.background.is_empty() {
+                    self.linger = Some(talk.set_timer(LINGER_MS));
+                } else {
+                    self.rests(talk);
+                }
             }
+        }
+    }
+
+    /// Keeps account of what works in the background.
+    fn background(&mut self, message: &Value) {
+        let id = || message.text("task_id").map(str::to_owned);
+        match message.text("subtype") {
+            Some("task_started") => self.background.extend(id()),
+            Some("task_notification") => self.background.retain(|task| Some(task.as_str()) != message.text("task_id")),
+            Some("task_updated") if message["patch"].text("status").is_some_and(|status| !matches!(status, "pending" | "running")) => {
+                self.background.retain(|task| Some(task.as_str()) != message.text("task_id"));
+            }
+            Some("background_tasks_changed") => {
+                self.background = message.list("tasks").iter().filter_map(|task| task.text("task_id").map(str::to_owned)).collect();
+            }
+            _ => {}
         }
     }
 

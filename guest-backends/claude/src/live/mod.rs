@@ -2,15 +2,21 @@
 //!
 //! Owns what a turn waits for and what it comes to ([`turn`]), what people are asked ([`asks`]) and what is in force in the process
 //! ([`process`]); the process itself is the SDK's, and what the output means is read by [`crate::stream`], as in one-shot runs. A turn ends
-//! when Claude Code says that it is idle: one turn can have several results, and several messages one. Only what a flag alone can say (system
+//! when Claude Code says that it is idle: one turn can have several results, and several messages one. One that does not say so (it says
+//! "running" before it does anything) ends its turn with its result; only where something works in the background, or more was said to it
+//! meanwhile, is it waited for what may follow. Only what a flag alone can say (system
 //! prompt, tools, limit of turns) makes it start the process anew, between turns and with `--resume`; and a turn that may do less than the
 //! one in which something was allowed "always": a process does not forget that, so neither it nor this guest answers with it at a lower
-//! safety level or in plan mode. Pinned by `tests/live` (`turns.rs`, `asks.rs`, `settings.rs` and, disturbed, `weather.rs`).
+//! safety level or in plan mode. Between turns it moves to another instance ([`kept`]). Pinned by `tests/live` (`turns.rs`, `asks.rs`,
+//! `settings.rs`, `moves.rs` and, disturbed, `weather.rs`).
 
 mod asks;
+mod kept;
 mod lines;
 mod process;
 mod turn;
+
+use std::collections::BTreeSet;
 
 use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
 use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS};
@@ -42,7 +48,9 @@ pub struct Conversation {
     asks: Asks<Open>,
     /// Sets of permissions allowed for the session: a process that was started anew has forgotten them.
     granted: Grants<String>,
-    /// Runs out when there is a result, and the agent is not one that says when it is idle.
+    /// What works in the background, by the agent's ids.
+    background: BTreeSet<String>,
+    /// Runs out when there is a result, the agent is not one that says when it is idle, and something may still speak.
     linger: Option<u32>,
 }
 
@@ -77,9 +85,9 @@ impl Agent for Conversation {
     fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
         let hello = self.process.begin(start.map(|start| &start.settings));
         let Some(start) = start else { return Ok(plan::probe(hello)) };
-        self.claude.restarted();
         let known = self.native.clone().map(|id| (id, false));
         let resume = known.or_else(|| start.native_id.clone().map(|id| (id, start.fork)));
+        self.claude.restarted(resume.is_some());
         plan::live(resume, start, hello, &mut talk.emit(name(start)))
     }
 
@@ -151,6 +159,7 @@ impl Agent for Conversation {
 
     fn forget(&mut self, why: &Failure, talk: &mut Talk) {
         self.linger = None;
+        self.background.clear();
         for query in self.process.unanswered() {
             talk.refuse(query, why.clone());
         }
@@ -171,6 +180,16 @@ impl Agent for Conversation {
             self.rests(talk);
         }
     }
+
+    fn save(&self, proc: u32) -> Option<String> {
+        self.kept(proc)
+    }
+
+    fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
+        let (taken, proc) = Self::taken_over(state).ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
+        *self = taken;
+        Ok(proc)
+    }
 }
 
 impl Conversation {
@@ -187,6 +206,7 @@ impl Conversation {
             Delivery::Replace => ("now", SteerOutcome::Injected),
         };
         turn.replaced |= steer.delivery == Delivery::Replace;
+        turn.steered = true;
         let body = prompt::message(&steer.parts, Some((priority, &steer.fresh_id)));
         talk.action(Action::Write(Write { proc: talk.proc(), body }));
         outcome

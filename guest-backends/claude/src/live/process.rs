@@ -1,5 +1,7 @@
 //! The process of a conversation: what it was asked and not yet answered, and what is in force in it.
 
+mod kept;
+
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::Value;
@@ -75,7 +77,9 @@ impl Process {
         // `set_model` without a name does not go back to what the environment says.
         let no_model = settings.model.is_none() && self.model.is_some();
         let more_rights = plan::mode(settings) == plan::BYPASS && !self.may_bypass;
-        !self.stale && !no_model && !more_rights && self.fixed.as_ref() == Some(&Fixed::of(settings))
+        // Where it may bypass permissions it asks nobody while planning either (2.1.197 to 2.1.330).
+        let free_to_plan = plan::mode(settings) == plan::PLAN && self.may_bypass;
+        !self.stale && !no_model && !more_rights && !free_to_plan && self.fixed.as_ref() == Some(&Fixed::of(settings))
     }
 
     /// Asks it to change what is not as in these settings.
@@ -122,7 +126,7 @@ impl Process {
 
     /// Whether it plans only.
     pub(super) fn plans(&self) -> bool {
-        self.mode == "plan"
+        self.mode == plan::PLAN
     }
 
     /// Takes the answer to a request of ours in. Returns false when it is an answer to nothing.

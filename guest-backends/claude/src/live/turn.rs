@@ -15,6 +15,8 @@ pub(super) struct Turn {
     own: bool,
     /// A message took the place of what was asked before: the next result is of that.
     pub(super) replaced: bool,
+    /// More was said to the agent while it worked: other results may follow the first.
+    pub(super) steered: bool,
     result: Option<TurnResult>,
     answers: Vec<String>,
 }
@@ -22,7 +24,7 @@ pub(super) struct Turn {
 impl Turn {
     /// A turn the host wants.
     pub(super) fn wanted(at: TurnRef) -> Self {
-        Self { at, own: false, replaced: false, result: None, answers: Vec::new() }
+        Self { at, own: false, replaced: false, steered: false, result: None, answers: Vec::new() }
     }
 
     /// A turn the agent began.

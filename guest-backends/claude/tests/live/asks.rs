@@ -92,9 +92,11 @@ fn what_was_allowed_for_the_session_survives_a_restart_of_the_agent() {
 fn questions_are_answered_in_the_words_of_the_options_or_ones_own() {
     let play = scenarios::questions();
     let AskKind::Questions(questions) = &asks(&play)[0].kind else { panic!("{:?}", asks(&play)) };
-    assert_eq!(questions[0].text, "Which colours?\n- Red: as blood\n- Blue: as the sea");
+    assert_eq!(questions[0].text, "Which colours?");
+    let said: Vec<_> = questions[0].options.iter().map(|option| option.description.as_deref()).collect();
+    assert_eq!(said, [Some("as blood"), Some("as the sea")]);
     assert_eq!((questions[0].many, questions[1].many), (true, false));
-    assert_eq!(questions[1].options, ["Fun", "Work"]);
+    assert_eq!(questions[1].options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(), ["Fun", "Work"]);
     assert_eq!(replies(&play)[0]["updatedInput"]["answers"], json!({"Which colours?": "Red, Blue", "Why?": "my own words"}));
     assert_eq!(replies(&play)[1], json!({"behavior": "deny", "message": "Nobody answered the questions. Go on without the answers."}));
     assert_eq!(play.outcomes(), [&Outcome::Completed]);

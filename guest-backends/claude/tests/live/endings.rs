@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{
-    Action, Command, Exit, Exited, FailureKind, Input, Outcome, Part, Signal, SpawnFailed, StartTurn, Stop, ToolStatus,
+    Action, Command, Delivery, Exit, Exited, FailureKind, Input, Outcome, Part, Signal, SpawnFailed, StartTurn, Steer, Stop, ToolStatus,
 };
 
 use crate::told::{ends, notices, shown};
@@ -119,12 +119,46 @@ fn a_blank_prompt_and_a_foreign_id_start_nothing() {
 }
 
 #[test]
-fn an_agent_that_does_not_say_when_it_is_idle_is_given_a_moment_after_its_result() {
+fn an_agent_that_does_not_say_when_it_is_idle_ends_its_turn_with_its_result() {
     let mut play = recorded("no-state-events");
     play.start(turn(1)).until_agent("\"type\":\"result\"");
-    assert!(play.done().is_empty());
-    play.elapse(f64::from(LINGER_MS));
-    assert_eq!(play.outcomes(), [&Outcome::Completed]);
+    assert_eq!(play.outcomes(), [&Outcome::Completed], "without a moment's delay");
+    assert!(!play.actions.iter().any(|action| matches!(action, Action::SetTimer(_))));
+}
+
+#[test]
+fn it_is_given_a_moment_where_something_else_may_still_speak() {
+    let started = r#"{"type":"system","subtype":"task_started","task_id":"b1","task_type":"local_bash"}"#;
+    let changed = |tasks: &str| format!(r#"{{"type":"system","subtype":"background_tasks_changed","tasks":{tasks}}}"#);
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"ok"}"#;
+    let ended = r#"{"type":"system","subtype":"task_notification","task_id":"b1","status":"completed"}"#;
+    let updated = |status: &str| format!(r#"{{"type":"system","subtype":"task_updated","task_id":"b1","patch":{{"status":"{status}"}}}}"#);
+    for (said, waits) in [
+        (vec![started.to_owned()], true),
+        (vec![started.to_owned(), updated("running")], true),
+        (vec![started.to_owned(), ended.to_owned()], false),
+        (vec![started.to_owned(), updated("completed")], false),
+        (vec![changed(r#"[{"task_id":"b2"}]"#)], true),
+        (vec![changed(r#"[{"task_id":"b2"}]"#), changed("[]")], false),
+    ] {
+        let mut play = recorded("no-state-events");
+        play.start(turn(1)).until_agent("control_response").cut();
+        for line in &said {
+            play.say(line);
+        }
+        play.say(result);
+        assert_eq!(play.done().is_empty(), waits, "{said:?}");
+        play.elapse(f64::from(LINGER_MS));
+        assert_eq!(play.outcomes(), [&Outcome::Completed], "{said:?}");
+    }
+    let mut play = recorded("no-state-events");
+    play.start(turn(1)).until_agent("control_response").cut();
+    let parts = vec![Part::Text("more".to_owned())];
+    let steer = Steer { session: 1, turn: 1, message: 1, parts, delivery: Delivery::Queue, fresh_id: String::new() };
+    play.command(Command::Steer(steer)).say(result);
+    assert!(play.done().is_empty(), "what was queued has a result of its own");
+    play.say(&result.replace("ok", "and more")).elapse(f64::from(LINGER_MS));
+    assert_eq!(play.done()[0].text.as_deref(), Some("ok\n\nand more"));
 }
 
 #[test]

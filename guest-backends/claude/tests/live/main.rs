@@ -3,6 +3,7 @@
 
 mod asks;
 mod endings;
+mod moves;
 mod queries;
 mod same;
 mod scenarios;

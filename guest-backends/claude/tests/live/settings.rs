@@ -65,6 +65,19 @@ fn freedom_from_asking_needs_a_new_process() {
 }
 
 #[test]
+fn planning_needs_a_process_that_cannot_bypass_permissions() {
+    let mut play = recorded("two-turns");
+    play.start(with(1, |settings| settings.safety = Safety::Danger));
+    play.until(is_done);
+    play.cut().start(with(2, |settings| settings.mode = Mode::Plan));
+    assert!(play.actions.contains(&Action::CloseStdin(1)), "in the mode of that one nobody is asked");
+    play.exit(aetheel_backend_sdk::wit::Exit::Code(0));
+    let second = &launches(&play)[1];
+    assert!(second.windows(2).any(|pair| pair == ["--permission-mode", "plan"]), "{second:?}");
+    assert!(!second.contains(&"--dangerously-skip-permissions".to_owned()), "{second:?}");
+}
+
+#[test]
 fn another_system_prompt_starts_the_agent_anew_in_its_session_and_the_same_one_does_not() {
     let play = scenarios::restart();
     let launches = launches(&play);
@@ -80,7 +93,11 @@ fn another_system_prompt_starts_the_agent_anew_in_its_session_and_the_same_one_d
         .collect();
     assert_eq!(prompts, [[Chunk::Text("Speak plainly.".to_owned())], [Chunk::Text("Speak in rhyme.".to_owned())]]);
     assert_eq!(play.done().iter().filter_map(|done| done.text.as_deref()).collect::<Vec<_>>(), ["One.", "Two.", "Three."]);
-    assert_eq!(play.done()[1].usage.unwrap().cost_usd, play.done()[0].usage.unwrap().cost_usd, "a new process counts from nothing");
+    assert_eq!(
+        play.done()[1].usage.clone().unwrap().cost_usd,
+        play.done()[0].usage.clone().unwrap().cost_usd,
+        "a new process counts from nothing"
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_second_turn_finds_the_agent_warm_and_costs_only_what_it_used() {
     assert_eq!(ready(&play.actions).len(), 2, "told in every turn, as by one-shot runs");
     for (done, text) in play.done().into_iter().zip(["Hello there from the mock model.", "Second turn in the same process."]) {
         assert_eq!((&done.outcome, done.text.as_deref()), (&Outcome::Completed, Some(text)));
-        let usage = done.usage.unwrap();
+        let usage = done.usage.clone().unwrap();
         assert_eq!((usage.input, usage.cached, usage.output, usage.cost_usd), (100, 10, 20, Some(0.000_603)));
     }
 }
@@ -50,7 +50,7 @@ fn a_turn_the_agent_begins_by_itself_has_a_key_of_its_own() {
     assert_eq!(play.done().len(), 2);
     assert_eq!(play.done()[1].turn, own.turn);
     assert_eq!(play.done()[1].text.as_deref(), Some("Started it in the background."));
-    assert_eq!(play.done()[1].usage.unwrap().output, 20);
+    assert_eq!(play.done()[1].usage.clone().unwrap().output, 20);
     let begun = play.actions.iter().position(|action| *action == Action::TurnBegun(at(0x8000_0000))).unwrap();
     let first = play.actions.iter().position(is_done).unwrap();
     assert!(first < begun);
@@ -116,7 +116,7 @@ fn a_message_is_steered_queued_or_takes_the_place_of_the_prompt() {
         assert_eq!(play.done().len(), 1, "{name}: one turn, whatever the number of results");
         assert_eq!(play.done()[0].text.as_deref(), Some(text), "{name}");
     }
-    assert_eq!(scenarios::steered("queue", Delivery::Queue).done()[0].usage.unwrap().output, 60, "both results are paid for");
+    assert_eq!(scenarios::steered("queue", Delivery::Queue).done()[0].usage.clone().unwrap().output, 60, "both results are paid for");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The answer: once, whole, and only what belongs to it.
 
-use aetheel_backend_sdk::wit::Outcome;
+use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
+use aetheel_backend_sdk::wit::{EventKind, Exit, Exited, Input, Outcome, Pipe, ToolStatus};
+use claude::Backend;
 
-use crate::actions;
-use crate::told::{done, ends, ready, shown};
+use crate::told::{done, ends, events, notices, ready, shown};
+use crate::{actions, folder, turn};
 
 #[test]
 fn pieces_and_whole_blocks_are_the_same_text_once() {
@@ -28,7 +30,7 @@ fn a_broken_stream_that_is_asked_for_again_is_not_shown_twice() {
     assert!(answer.starts_with("0000 The quick brown fox"), "{answer}");
     assert_eq!(shown(&actions), [answer]);
     // `usage` is all zeros in this run; what was paid for is in `modelUsage`.
-    assert_eq!(done(&actions).usage.unwrap().output, 75);
+    assert_eq!(done(&actions).usage.clone().unwrap().output, 75);
 }
 
 #[test]
@@ -79,13 +81,13 @@ fn a_sub_agent_is_a_tool_and_its_text_is_not_the_answer() {
     assert_eq!(done(&actions).text.as_ref(), shown(&actions).first());
     assert!(ends(&actions)[0].1.starts_with("MOCK ANSWER: say sub-done"));
     // Its tokens are paid for as well.
-    assert_eq!(done(&actions).usage.unwrap().input, 3080);
+    assert_eq!(done(&actions).usage.clone().unwrap().input, 3080);
 }
 
 #[test]
 fn usage_counts_the_turn_and_the_context_it_left() {
     let actions = actions("resume-2");
-    let usage = done(&actions).usage.unwrap();
+    let usage = done(&actions).usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output), (1040, 200, 11));
     assert_eq!(usage.cost_usd, Some(0.005_575));
     assert_eq!((usage.context_used, usage.context_size), (Some(1251), Some(200_000)));
@@ -95,4 +97,66 @@ fn usage_counts_the_turn_and_the_context_it_left() {
 fn of_several_results_the_last_counts() {
     let actions = actions("input-stream-json");
     assert_eq!(done(&actions).text.as_deref(), Some("HISTORY [\"first over stdin\"]"));
+}
+
+#[test]
+fn a_resumed_session_costs_what_its_turn_used_and_not_what_it_cost_so_far() {
+    let usage = done(&actions("resume-totals")).usage.clone().unwrap();
+    assert_eq!((usage.input, usage.output), (20_000, 15), "the sums of the session are 80,000 and 60");
+    assert_eq!(usage.cost_usd, Some(0.040_15));
+    assert_eq!(usage.context_size, Some(1_000_000));
+}
+
+#[test]
+fn the_sums_of_a_session_in_the_place_of_a_turns_are_drift_and_shown_to_nobody() {
+    let fixture = Fixture::load(&folder().join("resume-totals"));
+    let without = |text: &str| text.replace("model_usage_since_last_result", "left_out");
+    let lines = fixture.stdout.iter().map(|text| line(Pipe::Stdout, &without(text))).chain([fixture.exited()]).collect();
+    let actions = run::<Backend>(turn(&fixture), lines);
+    let usage = done(&actions).usage.clone().unwrap();
+    assert_eq!((usage.input, usage.output, usage.cost_usd), (20_000, 15, None), "what the requests told is what is left");
+    let told: Vec<_> = events(&actions).filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
+    let [EventKind::Unrecognised(unknown)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(unknown.path.as_deref(), Some("modelUsage"));
+}
+
+#[test]
+fn a_result_that_is_cut_off_in_its_answer_is_a_success_also_of_a_newer_agent() {
+    let fixture = Fixture::load(&folder().join("resume-totals"));
+    let lines = fixture.stdout.iter().map(|text| {
+        let cut = text.find("\"result\":\"ag").map_or(text.as_str(), |at| &text[..at + 12]);
+        line(Pipe::Stdout, cut)
+    });
+    let actions = run::<Backend>(turn(&fixture), lines.chain([fixture.exited()]).collect());
+    assert_eq!((&done(&actions).outcome, done(&actions).text.as_deref()), (&Outcome::Completed, Some("again")));
+}
+
+#[test]
+fn the_newest_kinds_of_lines_are_understood() {
+    let said = [
+        r#"{"type":"command_lifecycle","command_uuid":"22222222-1111-4111-8111-111111111111","state":"queued"}"#,
+        r#"{"type":"system","subtype":"informational","content":"The rule was not saved.","level":"warning","tag":"permission_rule_not_saved"}"#,
+        r#"{"type":"system","subtype":"background_tasks_changed","tasks":[]}"#,
+        r#"{"type":"system","subtype":"model_fallback","content":"Another model answers.","level":"warning","fallbackModel":"m"}"#,
+        r#"{"type":"system","subtype":"notification","key":"k","text":"Credits are used up.","priority":"immediate"}"#,
+        r#"{"type":"system","subtype":"vcs_state_changed","kind":"commit","cwd":"/srv/dir"}"#,
+        r#"{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#,
+        r#"{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t","decision_reason_type":"rule","message":"no"}"#,
+        r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"Permission to use Bash was denied.","is_error":true}]}}"#,
+        r#"{"type":"result","subtype":"success","is_error":false,"result":"ok"}"#,
+    ];
+    let lines = said.iter().map(|text| line(Pipe::Stdout, text)).chain([Input::Exited(Exited {
+        proc: 1,
+        how: Exit::Code(0),
+        stderr_tail: String::new(),
+    })]);
+    let actions = run::<Backend>(start("hi"), lines.collect());
+    assert!(!events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))), "{actions:?}");
+    assert_eq!(
+        notices(&actions),
+        ["The rule was not saved.", "Another model answers.", "Credits are used up."],
+        "words for people reach them"
+    );
+    let denied = events(&actions).find_map(|event| if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None });
+    assert_eq!(denied, Some(ToolStatus::Denied));
 }

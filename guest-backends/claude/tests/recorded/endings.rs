@@ -91,7 +91,7 @@ fn an_interrupt_is_a_signal_to_the_process_and_wins_over_a_missing_result() {
 }
 
 #[test]
-fn silence_and_exit_0_is_not_success() {
+fn silence_and_exit_0_is_no_success() {
     let actions = run::<Backend>(start("hi"), vec![Fixture::load(&folder().join("plain")).exited()]);
     let Outcome::Lost(failure) = &done(&actions).outcome else { panic!("{:?}", done(&actions).outcome) };
     assert_eq!(failure.kind, FailureKind::Protocol);

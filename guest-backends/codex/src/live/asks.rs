@@ -7,9 +7,10 @@
 //! What is allowed for the session is remembered here, and told as `accept` each time: Codex' own `acceptForSession` is the
 //! thread's, and the protocol of 0.169.0 has nothing that takes it back when the level is lowered.
 
+use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::Talk;
-use aetheel_backend_sdk::wit::{AskKind, Decision, Part, Question, ToolStart, TurnRef};
+use aetheel_backend_sdk::wit::{AnswerForm, AskKind, Choice, Decision, Part, Question, ToolStart, TurnRef};
 use serde_json::{Map, json};
 
 use super::{Call, Codex, wire};
@@ -61,6 +62,7 @@ impl Codex {
         let known = turn.and_then(|(session, _)| self.sessions.get(&session)?.turn.as_ref()?.story.open_tool(item).cloned());
         let reason = params.text("reason").filter(|reason| !reason.is_empty());
         let mut always = Vec::new();
+        let mut diffs = Vec::new();
         let permission = |start: ToolStart, verb: &str, always: &str| {
             let title = format!("{verb}: {}{}", start.title, reason.map(|reason| format!(" ({reason})")).unwrap_or_default());
             (title, AskKind::Permission(start), Some(always.to_owned()))
@@ -78,6 +80,7 @@ impl Codex {
                 let start = known.or_else(|| tool::start("file_change", params)).map(|start| ToolStart { id: item.to_owned(), ..start });
                 let Some(start) = start else { return };
                 always = changes(params, &start.input);
+                diffs = tool::diffs(&start);
                 (What::Approval, permission(start, "Change", "Allow changes of these files for the session"))
             }
             "item/permissions/requestApproval" => {
@@ -90,7 +93,10 @@ impl Codex {
                 let questions: Vec<Question> = params.list("questions").iter().map(question).collect();
                 (What::Questions, (first(&questions), AskKind::Questions(questions), None))
             }
-            "mcpServer/elicitation/request" => elicitation(params),
+            "mcpServer/elicitation/request" => {
+                always.extend(server_tool(params).map(|(_, grant)| grant));
+                elicitation(params)
+            }
             method => {
                 self.strange(&format!("request {method:?}"), params, line, talk);
                 // The tool fails, the turn goes on.
@@ -106,8 +112,8 @@ impl Codex {
             let (result, _) = what.reply(Decision::AllowOnce);
             return self.calls.result(proc, &id, &result, talk.out());
         }
-        let always_label = always_label.filter(|_| !always.is_empty());
-        self.asks.ask(TurnRef { session, turn }, title, kind, always_label, Open { id, session, what, always }, talk.out());
+        let offer = Offer { always: always_label.filter(|_| !always.is_empty()), diffs, ..Offer::default() };
+        self.asks.ask(TurnRef { session, turn }, title, kind, offer, Open { id, session, what, always }, talk.out());
     }
 
     pub(super) fn answered(&mut self, ask: u32, decision: Decision, talk: &mut Talk) {
@@ -151,7 +157,7 @@ impl What {
             Self::Approval => match decision {
                 Decision::AllowOnce | Decision::AllowAlways => (json!({ "decision": "accept" }).to_string(), then),
                 Decision::DenyAndStop => (json!({ "decision": "cancel" }).to_string(), Then::Nothing),
-                Decision::Deny(_) | Decision::Dismissed | Decision::Answers(_) => (json!({ "decision": "decline" }).to_string(), then),
+                _ => (json!({ "decision": "decline" }).to_string(), then),
             },
             Self::Permissions(wanted) => match decision {
                 Decision::AllowOnce | Decision::AllowAlways => (format!("{{\"permissions\":{wanted},\"scope\":\"turn\"}}"), then),
@@ -164,6 +170,7 @@ impl What {
                 (json!({ "answers": answers }).to_string(), then)
             }
             Self::Form(fields) => {
+                let nobody = decision == Decision::Dismissed;
                 let content = match decision {
                     Decision::AllowOnce | Decision::AllowAlways => Some(Map::new()),
                     Decision::Answers(given) => Some(
@@ -177,7 +184,12 @@ impl What {
                     ),
                     _ => None,
                 };
-                let action = if content.is_some() { "accept" } else { "decline" };
+                let action = match (&content, nobody) {
+                    (Some(_), _) => "accept",
+                    // Nobody said no.
+                    (None, true) => "cancel",
+                    (None, false) => "decline",
+                };
                 (json!({ "action": action, "content": content, "_meta": null }).to_string(), then)
             }
         }
@@ -200,6 +212,22 @@ fn changes(params: &Value, input: &str) -> Vec<Grant> {
     files.chain(root).collect()
 }
 
+/// The use of a server's tool that is asked for, and what allowing it for the session allows: that tool of that server.
+fn server_tool(params: &Value) -> Option<(ToolStart, Grant)> {
+    let asked = &params["_meta"];
+    let (server, tool) = (params.text("serverName")?, asked.text("tool_name")?);
+    let form = &params["requestedSchema"]["properties"];
+    if asked.text("codex_approval_kind") != Some("mcp_tool_call") || form.as_object().is_some_and(|fields| !fields.is_empty()) {
+        return None;
+    }
+    let called = format!("{server}.{tool}");
+    let input = Some(&asked["tool_params"]).filter(|input| !input.is_null()).map_or_else(|| "{}".to_owned(), Value::to_string);
+    Some((
+        ToolStart { kind: "mcp".to_owned(), ..plain("elicitation", &called, &called, &input) },
+        json!({ "mcp": [server, tool] }).to_string(),
+    ))
+}
+
 /// A server's question: a form without fields asks for permission, one with an address to go there.
 fn elicitation(params: &Value) -> (What, (String, AskKind, Option<String>)) {
     let server = params.text("serverName").unwrap_or("an MCP server");
@@ -210,28 +238,69 @@ fn elicitation(params: &Value) -> (What, (String, AskKind, Option<String>)) {
     }
     let schema = &params["requestedSchema"]["properties"];
     let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&schema.to_string()).unwrap_or_default();
+    if let Some((start, _)) = server_tool(params) {
+        let always = format!("Allow {} for the session", start.native_name);
+        return (What::Form(Vec::new()), (title, AskKind::Permission(start), Some(always)));
+    }
     if fields.is_empty() {
-        let start = ToolStart { kind: "mcp".to_owned(), ..plain("elicitation", server, message, &params["_meta"].to_string()) };
+        let start = ToolStart { kind: "mcp".to_owned(), ..plain("elicitation", server, message, "{}") };
         return (What::Form(Vec::new()), (title, AskKind::Permission(start), None));
     }
     let kinds = fields.keys().map(|id| (id.clone(), schema[id.as_str()].text("type").unwrap_or("string").to_owned())).collect();
-    let questions = fields.keys().map(|id| field(id, &schema[id.as_str()])).collect();
+    let required = texts(params["requestedSchema"].list("required"));
+    let questions = fields.keys().map(|id| field(id, &schema[id.as_str()], required.contains(id))).collect();
     (What::Form(kinds), (title, AskKind::Questions(questions), None))
 }
 
-fn field(id: &str, schema: &Value) -> Question {
-    let options: Vec<String> = match schema.text("type") {
-        Some("boolean") => vec!["yes".to_owned(), "no".to_owned()],
-        Some("array") => texts(schema["items"].list("enum")),
-        _ => texts(schema.list("enum")),
+/// A field of a form, by its JSON Schema (the elicitation of MCP, 2025-11-25).
+fn field(id: &str, schema: &Value, required: bool) -> Question {
+    let many = schema.text("type") == Some("array");
+    let options = choices(if many { &schema["items"] } else { schema });
+    let form = match schema.text("type") {
+        Some("boolean") => AnswerForm::YesNo,
+        Some("integer") => AnswerForm::Whole,
+        Some("number") => AnswerForm::Number,
+        _ => AnswerForm::Text,
     };
-    let text = schema.text("description").or_else(|| schema.text("title")).unwrap_or(id);
+    let (title, said) = (schema.text("title"), schema.text("description"));
     Question {
         id: id.to_owned(),
-        text: text.to_owned(),
-        free_text: options.is_empty(),
+        text: title.or(said).unwrap_or(id).to_owned(),
+        description: title.and(said).map(str::to_owned),
+        form,
+        free_text: options.is_empty() && form != AnswerForm::YesNo,
         options,
-        many: schema.text("type") == Some("array"),
+        many,
+        optional: !required,
+        preset: preset(&schema["default"]),
+        ..Question::default()
+    }
+}
+
+/// What can be chosen: bare values, with names beside them, or each with a title.
+fn choices(schema: &Value) -> Vec<Choice> {
+    let names = schema.list("enumNames");
+    let bare = schema.list("enum").iter().enumerate().filter_map(|(at, value)| {
+        let value = value.as_str()?;
+        Some(Choice { id: value.to_owned(), ..Choice::plain(names.get(at).and_then(Value::as_str).unwrap_or(value)) })
+    });
+    let titled = schema.list("oneOf").iter().chain(schema.list("anyOf")).filter_map(|value| {
+        let id = value.text("const")?;
+        Some(Choice { id: id.to_owned(), ..Choice::plain(value.text("title").unwrap_or(id)) })
+    });
+    bare.chain(titled).collect()
+}
+
+/// A default, as an answer.
+fn preset(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(all) => texts(all),
+        value if value.is_null() => Vec::new(),
+        value => match (value.as_bool(), value.as_str()) {
+            (Some(yes), _) => vec![if yes { "yes" } else { "no" }.to_owned()],
+            (_, Some(text)) => vec![text.to_owned()],
+            _ => vec![value.to_string()],
+        },
     }
 }
 
@@ -248,13 +317,18 @@ fn typed(kind: &str, mut texts: Vec<String>) -> serde_json::Value {
 }
 
 fn question(asked: &Value) -> Question {
-    let options: Vec<String> = asked.list("options").iter().filter_map(|option| option.text("label")).map(str::to_owned).collect();
+    let option = |option: &Value| {
+        let description = option.text("description").filter(|said| !said.is_empty()).map(str::to_owned);
+        Some(Choice { description, ..Choice::plain(option.text("label")?) })
+    };
+    let options: Vec<Choice> = asked.list("options").iter().filter_map(option).collect();
     Question {
         id: asked.text("id").unwrap_or_default().to_owned(),
         text: asked.text("question").or_else(|| asked.text("header")).unwrap_or_default().to_owned(),
         free_text: asked.is_true("isOther") || options.is_empty(),
         options,
-        many: false,
+        secret: asked.is_true("isSecret"),
+        ..Question::default()
     }
 }
 
@@ -286,16 +360,50 @@ mod tests {
     fn forms_are_answered_in_the_types_they_ask_for() {
         let params = json::parse(
             r#"{"serverName":"db","message":"Which?","requestedSchema":{"properties":{"n":{"type":"integer","title":"How many"},
-            "ok":{"type":"boolean"},"c":{"type":"string","enum":["red","blue"]}}}}"#,
+            "ok":{"type":"boolean"},"c":{"type":"string","default":"red","enum":["red","blue"],"enumNames":["red","the blue one"]}},
+            "required":["c"]}}"#,
         )
         .expect("JSON");
         let (what, (title, kind, _)) = elicitation(&params);
         let AskKind::Questions(questions) = kind else { panic!("{kind:?}") };
         assert_eq!(title, "db: Which?");
-        assert_eq!(questions.iter().map(|question| question.options.len()).collect::<Vec<_>>(), [2, 0, 2]);
+        assert_eq!(questions.iter().map(|question| question.options.len()).collect::<Vec<_>>(), [2, 0, 0]);
+        assert_eq!(
+            questions.iter().map(|question| question.form).collect::<Vec<_>>(),
+            [AnswerForm::Text, AnswerForm::Whole, AnswerForm::YesNo]
+        );
+        assert_eq!(questions.iter().map(|question| question.optional).collect::<Vec<_>>(), [false, true, true]);
+        assert_eq!((&questions[0].preset[..], questions[0].options[1].label.as_str()), (&["red".to_owned()][..], "the blue one"));
+        let (nobody, _) = elicitation(&params).0.reply(Decision::Dismissed);
+        let (declined, _) = elicitation(&params).0.reply(Decision::Declined);
+        assert!(nobody.contains(r#""action":"cancel""#) && declined.contains(r#""action":"decline""#), "{nobody} {declined}");
         let answers = [("n", "3"), ("ok", "yes"), ("c", "red"), ("stray", "x")].map(|(id, text)| (id.to_owned(), vec![text.to_owned()]));
         let (reply, _) = what.reply(Decision::Answers(answers.to_vec()));
         assert_eq!(reply, r#"{"_meta":null,"action":"accept","content":{"c":"red","n":3,"ok":true}}"#);
+    }
+
+    #[test]
+    fn a_servers_tool_is_asked_for_with_its_arguments_and_nothing_of_codex_own() {
+        let params = json::parse(
+            r#"{"serverName":"srv","mode":"form","_meta":{"codex_approval_kind":"mcp_tool_call","persist":["session","always"],"tool_name":"put",
+            "tool_params":{"where":"/etc/x"}},"message":"Allow the srv MCP server to run tool \"put\"?","requestedSchema":{"type":"object","properties":{}}}"#,
+        )
+        .expect("JSON");
+        let (what, (title, kind, always)) = elicitation(&params);
+        let AskKind::Permission(start) = kind else { panic!("{kind:?}") };
+        assert_eq!((start.native_name.as_str(), start.kind.as_str(), start.input.as_str()), ("srv.put", "mcp", r#"{"where":"/etc/x"}"#));
+        assert_eq!(
+            (title.as_str(), always.as_deref()),
+            ("srv: Allow the srv MCP server to run tool \"put\"?", Some("Allow srv.put for the session"))
+        );
+        assert_eq!(what.reply(Decision::AllowAlways).0, r#"{"_meta":null,"action":"accept","content":{}}"#);
+        assert_eq!(server_tool(&params).map(|(_, grant)| grant).as_deref(), Some(r#"{"mcp":["srv","put"]}"#));
+
+        let params = json::parse(r#"{"serverName":"srv","_meta":{"noise":1},"message":"Go on?","requestedSchema":{"properties":{}}}"#)
+            .expect("JSON");
+        let (_, (_, kind, _)) = elicitation(&params);
+        let AskKind::Permission(start) = kind else { panic!("{kind:?}") };
+        assert_eq!(start.input, "{}", "what the question says is all there is");
     }
 
     #[test]

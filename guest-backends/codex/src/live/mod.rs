@@ -33,6 +33,8 @@ use turn::Turn;
 /// The backend with one process for all conversations.
 pub type Live = live::Live<Codex>;
 
+pub(crate) use wire::OWN_TEMPORARY_FOLDER;
+
 /// A link with `codex app-server`.
 #[derive(Debug)]
 pub struct Codex {

@@ -169,6 +169,9 @@ impl Codex {
             }
         };
         let turn = turn.key;
+        if outcome == Outcome::Interrupted || talk.is_interrupted(key) {
+            self.end_commands(key, talk);
+        }
         self.finish(turn, outcome, talk);
     }
 

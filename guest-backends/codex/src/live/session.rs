@@ -201,6 +201,17 @@ impl Codex {
         }
     }
 
+    /// Ends the commands that still run in a session, those of its sub-agents as well: a turn that is interrupted leaves its own running
+    /// (seen in 0.169.0), and so does a thread nobody listens to any more.
+    pub(super) fn end_commands(&mut self, key: u32, talk: &mut Talk) {
+        let Some(session) = self.sessions.get(&key).filter(|_| talk.is_ready()) else { return };
+        let children = session.turn.iter().flat_map(|turn| turn.children.iter().map(|(thread, _)| thread));
+        for thread in session.thread.iter().map(|thread| &thread.id.thread).chain(children) {
+            let params = json!({ "threadId": thread }).to_string();
+            self.calls.request(talk.proc(), "thread/backgroundTerminals/clean", &params, Call::Note, talk.out());
+        }
+    }
+
     pub(super) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
         let open = self.sessions.get(&steer.session).and_then(|session| session.turn.as_ref());
         let fits = steer.delivery == Delivery::Steer && open.is_some_and(|turn| turn.key.turn == steer.turn);
@@ -223,6 +234,7 @@ impl Codex {
         if self.sessions.get(&key).is_none_or(|session| session.turn.is_some()) {
             return;
         }
+        self.end_commands(key, talk);
         if let Some(thread) = self.sessions.remove(&key).and_then(|session| session.thread).filter(|_| talk.is_ready()) {
             let params = json!({ "threadId": thread.id.thread }).to_string();
             self.calls.request(talk.proc(), "thread/unsubscribe", &params, Call::Note, talk.out());

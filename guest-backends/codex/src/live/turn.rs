@@ -92,7 +92,7 @@ impl Turn {
                     let mut usage = self.spent.usage();
                     usage.context_used = told["last"].count("totalTokens");
                     usage.context_size = told.count("modelContextWindow");
-                    self.usage = Some(usage);
+                    self.usage = Some(usage.clone());
                     emit.usage(usage);
                 }
             }

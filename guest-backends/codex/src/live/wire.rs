@@ -10,6 +10,9 @@ use crate::prompt;
 /// write has it as `\u0001`.
 const BLOB: char = '\u{1}';
 
+/// Keeps commands that may write in the working directory out of `/tmp`, which is everybody's: `$TMPDIR` is their own.
+pub(crate) const OWN_TEMPORARY_FOLDER: (&str, bool) = ("sandbox_workspace_write.exclude_slash_tmp", true);
+
 /// Who may do what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
@@ -18,13 +21,13 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// `untrusted` asks before every command that does more than look, and before every change of a file; `on-request`
-    /// asks when the sandbox is in the way. What cannot be asked in `plan` cannot be allowed by mistake either.
+    /// `on-request` asks when the sandbox is in the way: of commands that do more than look, and of changes of files, where it is read-only.
+    /// (`untrusted` asks before every command, also `ls`, in 0.169.0.) What cannot be asked in `plan` cannot be allowed by mistake either.
     pub(crate) fn of(settings: &Settings) -> Self {
         let (approval, sandbox) = match (settings.mode, settings.safety) {
             _ if !limits::may_write(settings) => ("never", "read-only"),
             (Mode::Plan, _) => ("never", "read-only"),
-            (Mode::Build, Safety::Default) => ("untrusted", "workspace-write"),
+            (Mode::Build, Safety::Default) => ("on-request", "read-only"),
             (Mode::Build, Safety::Edit) => ("on-request", "workspace-write"),
             (Mode::Build, Safety::Danger) => ("never", "danger-full-access"),
         };
@@ -33,8 +36,7 @@ impl Policy {
 
     /// Finds one by the words it was saved with.
     pub(crate) fn named(approval: &str, sandbox: &str) -> Option<Self> {
-        let all =
-            [("never", "read-only"), ("untrusted", "workspace-write"), ("on-request", "workspace-write"), ("never", "danger-full-access")];
+        let all = [("never", "read-only"), ("on-request", "read-only"), ("on-request", "workspace-write"), ("never", "danger-full-access")];
         all.into_iter().find(|known| *known == (approval, sandbox)).map(|(approval, sandbox)| Self { approval, sandbox })
     }
 
@@ -44,7 +46,7 @@ impl Policy {
             "danger-full-access" => json!({ "type": "dangerFullAccess" }),
             "read-only" => json!({ "type": "readOnly", "networkAccess": false }),
             _ => json!({
-                "type": "workspaceWrite", "writableRoots": [], "networkAccess": false, "excludeTmpdirEnvVar": false, "excludeSlashTmp": false
+                "type": "workspaceWrite", "writableRoots": [], "networkAccess": false, "excludeTmpdirEnvVar": false, "excludeSlashTmp": true
             }),
         }
     }
@@ -83,6 +85,10 @@ pub(crate) fn open(settings: &Settings, cwd: &str, thread: Option<&str>) -> Valu
     let (text, _) = prompt::instructions(settings);
     // Not kept with a thread: one that is resumed would have all tools again.
     let mut config = Limits::of(settings).config().unwrap_or_else(|| json!({}));
+    if policy.sandbox == "workspace-write" {
+        let (key, value) = OWN_TEMPORARY_FOLDER;
+        config[key] = json!(value);
+    }
     for (key, value) in prompt::own_settings(settings) {
         config[key] = json!(value);
     }

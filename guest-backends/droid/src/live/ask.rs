@@ -7,7 +7,7 @@ use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Question, ToolStart};
+use aetheel_backend_sdk::wit::{Answer, AskKind, Choice, Decision, Question, ToolStart};
 use serde_json::json;
 
 use super::Droid;
@@ -179,9 +179,10 @@ fn questions(params: &Json) -> (String, AskKind, Option<String>, Wants) {
         .map(|(index, question)| Question {
             id: index.to_string(),
             text: text(question),
-            options: question.list("options").iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+            options: question.list("options").iter().filter_map(Json::as_str).map(Choice::plain).collect(),
             many: question.is_true("multiSelect"),
             free_text: true,
+            ..Question::default()
         })
         .collect();
     let title = asked.first().and_then(|(_, question)| question.text("topic")).unwrap_or("Droid asks");

@@ -4,6 +4,7 @@
 //! prompt; the rest is what Droid says while the turn runs ([`notes`]) and asks ([`ask`]).
 
 mod ask;
+mod kept;
 mod notes;
 mod open;
 mod query;
@@ -12,7 +13,7 @@ mod turn;
 use aetheel_backend_sdk::json::{self, Value as Json};
 use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
-use aetheel_backend_sdk::text::{one_line, stderr_summary};
+use aetheel_backend_sdk::text::{one_line, stderr_end};
 use aetheel_backend_sdk::wit::{
     Answer, Exited, Failure, FailureKind, Level, Line, Outcome, Query, Spawn, StartTurn, Steer, SteerOutcome, TurnRef,
 };
@@ -161,7 +162,7 @@ impl Agent for Droid {
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
         self.asks.close(turn.session);
         let mut told = self.turn.take();
-        let usage = told.as_ref().and_then(|told| told.usage);
+        let usage = told.as_ref().and_then(|told| told.usage.clone());
         let text = told.as_mut().filter(|_| outcome == Outcome::Completed).and_then(|told| told.answer.last());
         for message in told.into_iter().flat_map(|told| told.steers) {
             talk.steered(message, SteerOutcome::Dropped);
@@ -203,12 +204,22 @@ impl Agent for Droid {
     }
 
     fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
-        let said = stderr_summary(&exited.stderr_tail, 5);
+        let said = stderr_end(&exited.stderr_tail, 5);
         if prompted || said.is_empty() {
             return Outcome::Lost(why);
         }
         let kind = Some(failure::of_model(&said).kind).filter(|kind| *kind != FailureKind::Other).unwrap_or(why.kind);
         Outcome::Failed(Failure { kind, ..why })
+    }
+
+    fn save(&self, proc: u32) -> Option<String> {
+        self.kept(proc)
+    }
+
+    fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
+        let (taken, proc) = Self::taken_over(state).ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
+        *self = taken;
+        Ok(proc)
     }
 }
 

@@ -149,7 +149,7 @@ impl Droid {
                         }
                     }
                 }
-                turn.answer.message(if asks_more { None } else { Some(said) });
+                turn.answer.message(id, if asks_more { None } else { Some(said) }, &mut emit);
             }
             (role, _) => {
                 let path = "params.notification.message.role".to_owned();

@@ -19,8 +19,8 @@ pub(super) struct Put {
     pub(super) model: Option<String>,
     pub(super) effort: Option<String>,
     pub(super) mode: String,
-    level: String,
-    tools: Vec<String>,
+    pub(super) level: String,
+    pub(super) tools: Vec<String>,
     /// The level it was put for; none: Droid told it.
     pub(super) safety: Option<Safety>,
 }

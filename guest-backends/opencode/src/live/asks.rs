@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::one_line;
-use aetheel_backend_sdk::wit::{Action, Ask, AskKind, Decision, Question, ToolStart};
+use aetheel_backend_sdk::wit::{Action, AskKind, Choice, Decision, Question, ToolStart, TurnRef};
 use serde_json::json;
 
 use super::OpenCode;
@@ -81,7 +81,7 @@ impl OpenCode {
         let ask = self.link.key();
         self.asks.insert(ask, Open { session, request: id.to_owned(), what, child });
         let title = one_line(&title, TITLE);
-        talk.action(Action::Ask(Ask { ask, session, turn: name.turn, title, kind: ask_kind, always_label: always }));
+        talk.emit(TurnRef { session, turn: name.turn }).ask(ask, title, ask_kind, always);
     }
 
     pub(super) fn answered(&mut self, ask: u32, decision: &Decision, talk: &mut Talk) {
@@ -93,7 +93,7 @@ impl OpenCode {
                     Decision::AllowOnce | Decision::AllowAlways => json!({"reply": "once"}),
                     Decision::Deny(why) => json!({"reply": "reject", "message": why.as_deref().unwrap_or(REFUSED)}),
                     Decision::DenyAndStop => json!({"reply": "reject"}),
-                    Decision::Answers(_) | Decision::Dismissed => json!({"reply": "reject", "message": NOBODY}),
+                    _ => json!({"reply": "reject", "message": NOBODY}),
                 };
                 self.reply(session, &request, "permission", "reply", &reply, talk);
                 if *decision == Decision::AllowAlways {
@@ -195,10 +195,16 @@ fn question((number, question): (usize, &Value)) -> Question {
     Question {
         id: number.to_string(),
         text: question.text("question").unwrap_or_default().to_owned(),
-        options: question.list("options").iter().filter_map(|option| option.text("label")).map(str::to_owned).collect(),
+        options: question.list("options").iter().filter_map(choice).collect(),
         many: question.is_true("multiple"),
         free_text: question.get("custom").and_then(json::Value::as_bool).unwrap_or(true),
+        ..Question::default()
     }
+}
+
+fn choice(option: &Value) -> Option<Choice> {
+    let description = option.text("description").filter(|said| !said.is_empty()).map(str::to_owned);
+    Some(Choice { description, ..Choice::plain(option.text("label")?) })
 }
 
 fn texts(list: &Value) -> Vec<String> {

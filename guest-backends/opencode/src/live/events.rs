@@ -5,6 +5,7 @@ use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::text::head;
 use aetheel_backend_sdk::wit::{Action, Diagnostic, FailureKind, Level, TurnRef};
 
+use super::compaction::Told;
 use super::link::Purpose;
 use super::session::{Model, Session};
 use super::turn::Next;
@@ -65,13 +66,19 @@ impl OpenCode {
         };
         match kind {
             "session.status" => match properties["status"].text("type") {
-                Some("busy") => self.busy(native, talk),
-                Some("idle") => self.told(native, |turn, _| turn.idle(), talk),
+                Some("busy") => {
+                    self.compaction_told(native, Told::Busy, talk);
+                    self.busy(native, talk);
+                }
+                Some("idle") => self.idle(native, talk),
                 Some("retry") => retry(session, &properties["status"], talk),
                 _ => self.unrecognised("session status", Some(native), data, talk),
             },
-            "session.idle" => self.told(native, |turn, _| turn.idle(), talk),
-            "session.error" => self.told(native, |turn, _| turn.error(&properties["error"]), talk),
+            "session.idle" => self.idle(native, talk),
+            "session.error" => {
+                self.compaction_told(native, Told::Failed(failure::of_error(&properties["error"])), talk);
+                self.told(native, |turn, _| turn.error(&properties["error"]), talk);
+            }
             "message.updated" => {
                 let info = &properties["info"];
                 if let Some(model) = info.text("role").filter(|role| *role == "assistant").and_then(|_| model(info)) {
@@ -99,6 +106,7 @@ impl OpenCode {
                 if let Some(turn) = talk.turn_of(session.key) {
                     talk.emit(turn).notice("OpenCode shortened the conversation");
                 }
+                self.compaction_told(native, Told::Shortened, talk);
             }
             "todo.updated" => {
                 if let Some(turn) = talk.turn_of(session.key) {
@@ -112,6 +120,11 @@ impl OpenCode {
             "permission.replied" | "question.replied" | "question.rejected" => self.replied(properties, talk),
             other => self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk),
         }
+    }
+
+    fn idle(&mut self, native: &str, talk: &mut Talk) {
+        self.compaction_told(native, Told::Idle, talk);
+        self.told(native, |turn, _| turn.idle(), talk);
     }
 
     /// An event of a sub-agent: what it uses and asks belongs to the turn that started it, what it says does not.

@@ -5,6 +5,7 @@
 //! ([`asks`]). `tests/live.rs` pins it over recorded dialogues.
 
 mod asks;
+mod compaction;
 mod events;
 mod link;
 mod queries;
@@ -157,14 +158,21 @@ impl Agent for OpenCode {
 
     fn forget(&mut self, why: &Failure, talk: &mut Talk) {
         self.stream = None;
+        let mut open_queries = Vec::new();
         for purpose in self.link.forget() {
             match purpose {
-                Purpose::Query { query, .. } => talk.refuse(query, why.clone()),
+                Purpose::Query { query, .. } => {
+                    open_queries.push(query);
+                    talk.refuse(query, why.clone());
+                }
                 Purpose::Steer { message, .. } => talk.steered(message, SteerOutcome::Dropped),
                 _ => {}
             }
         }
         for known in self.sessions.values_mut() {
+            if let Some(open) = known.compaction.take().filter(|open| !open_queries.contains(&open.query())) {
+                talk.refuse(open.query(), why.clone());
+            }
             known.orphaned();
         }
     }

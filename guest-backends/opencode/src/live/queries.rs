@@ -4,7 +4,7 @@
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{BESIDE, Talk};
-use aetheel_backend_sdk::text::stderr_summary;
+use aetheel_backend_sdk::text::stderr_end;
 use aetheel_backend_sdk::wit::{
     Action, Exit, Exited, FailureKind, Line, Model, Pipe, Query, QueryKind, QueryResult, SessionInfo, Spawn, SpawnFailed,
     Value as Argument, Variable,
@@ -13,6 +13,7 @@ use aetheel_backend_sdk::{failure, one_shot};
 use serde_json::json;
 
 use super::OpenCode;
+use super::compaction::Compaction;
 use super::link::{Asked, Purpose, text};
 use crate::{failure, prompt};
 
@@ -61,11 +62,16 @@ impl OpenCode {
                     talk.refuse(query.query, failure(FailureKind::Unsupported, "the session is busy: wait for the end of its turn"));
                 }
                 (Some(session), Some(native)) => match &session.model {
-                    Some((provider, model)) => {
+                    Some((provider, model)) if session.compaction.is_none() => {
                         let body = text(json!({"providerID": provider, "modelID": model}));
                         let asked = Asked::Compact { session: session.key };
+                        let key = session.key;
                         self.link.http(("POST", &format!("/session/{native}/summarize")), directory, body, purpose(asked), talk);
+                        if let Some(session) = self.sessions.get_mut(&key) {
+                            session.compaction = Some(Compaction::new(query.query));
+                        }
                     }
+                    Some(_) => talk.refuse(query.query, failure(FailureKind::Unsupported, "the conversation is being shortened already")),
                     None => talk.refuse(query.query, failure(FailureKind::Other, "nothing was said in the session yet")),
                 },
                 _ => talk.refuse(query.query, unknown()),
@@ -81,7 +87,8 @@ impl OpenCode {
             }
             Asked::Health => QueryResult::Failed(failure(FailureKind::Other, "OpenCode's server does not say that it is healthy")),
             Asked::Sessions => QueryResult::Sessions(body.as_array().unwrap_or_default().iter().filter_map(session_info).collect()),
-            Asked::Deed | Asked::Compact { .. } => QueryResult::Done,
+            Asked::Compact { session } => return self.compaction_taken(session, talk),
+            Asked::Deed => QueryResult::Done,
         };
         talk.answer(query, answer);
     }
@@ -118,7 +125,7 @@ impl OpenCode {
         if exited.how == Exit::Code(0) || !models.is_empty() {
             return talk.answer(query, QueryResult::Models(models));
         }
-        let said = stderr_summary(&exited.stderr_tail, 5);
+        let said = stderr_end(&exited.stderr_tail, 5);
         talk.refuse(query, failure::of_words(if said.is_empty() { "`opencode models` ended without a list" } else { &said }));
     }
 }

@@ -4,7 +4,7 @@ use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::wit::{Action, Diagnostic, Failure, HttpFailed, HttpResponse, Level, SteerOutcome};
 
-use super::link::{Purpose, Wait};
+use super::link::{Asked, Purpose, Wait};
 use super::{OpenCode, events};
 use crate::{failure, prompt};
 
@@ -73,7 +73,14 @@ impl OpenCode {
                 }
                 talk.steered(message, SteerOutcome::NotNow);
             }
-            Purpose::Query { query, .. } => talk.refuse(query, failure.clone()),
+            Purpose::Query { query, asked } => {
+                if let Asked::Compact { session } = asked
+                    && let Some(session) = self.sessions.get_mut(&session)
+                {
+                    session.compaction = None;
+                }
+                talk.refuse(query, failure.clone());
+            }
             Purpose::Abort(_) | Purpose::Status(_) | Purpose::Messages { .. } | Purpose::Reply => {
                 talk.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text: failure.message.clone() }));
             }

@@ -14,7 +14,10 @@ impl OpenCode {
     /// None: something is under way that another instance could not go on with.
     pub(super) fn to_save(&self, proc: u32) -> Option<String> {
         let stream = self.stream.as_ref().filter(|stream| stream.open)?.key;
-        if !self.link.is_quiet() || !self.listings.is_empty() || self.sessions.values().any(|session| session.stray) {
+        if !self.link.is_quiet()
+            || !self.listings.is_empty()
+            || self.sessions.values().any(|session| session.stray || session.compaction.is_some())
+        {
             return None;
         }
         let sessions: Vec<_> = self.sessions.values().filter_map(Session::to_save).collect();

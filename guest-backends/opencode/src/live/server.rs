@@ -97,6 +97,7 @@ impl OpenCode {
             return self.listen(talk);
         }
         let why = message.unwrap_or_else(|| "it was closed".to_owned());
-        talk.give_up(failure(FailureKind::Protocol, format!("the events of OpenCode's server were lost: {why}")));
+        // What it said was read: it is the server that is gone, or does not listen any more.
+        talk.give_up(failure(FailureKind::Crashed, format!("the events of OpenCode's server were lost: {why}")));
     }
 }

@@ -7,6 +7,7 @@ use aetheel_backend_sdk::live::{Step, Talk};
 use aetheel_backend_sdk::wit::{Action, Chunk, Part, SessionReady, Settings, StartTurn, TurnRef};
 use serde_json::json;
 
+use super::compaction::Compaction;
 use super::events::says_something;
 use super::link::{Link, Purpose, text};
 use super::turn::Turn;
@@ -44,6 +45,8 @@ pub(crate) struct Session {
     pub(crate) past: BTreeSet<String>,
     /// An interrupted prompt that never began; stopped when it does.
     pub(crate) stray: bool,
+    /// Its history is being shortened.
+    pub(crate) compaction: Option<Compaction>,
     /// The turn the server has the prompt of.
     pub(crate) turn: Option<Turn>,
 }

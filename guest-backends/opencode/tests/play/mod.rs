@@ -128,7 +128,9 @@ impl Play {
                     self.input(Input::StreamOpened(StreamOpened { stream: open.stream, status: 200 }));
                 }
                 Action::Http(request) => self.requested(request),
-                Action::SetTimer(timer) => drop(self.timers.insert(timer.timer, self.now + f64::from(timer.after_ms))),
+                Action::SetTimer(timer) => {
+                    self.timers.insert(timer.timer, dialogue::microseconds(self.now + f64::from(timer.after_ms)));
+                }
                 Action::CancelTimer(timer) => drop(self.timers.remove(&timer)),
                 _ => {}
             }
@@ -325,7 +327,7 @@ fn text(body: &[Chunk]) -> String {
 
 fn said(line: &str) -> Option<(f64, Said)> {
     let line: Value = serde_json::from_str(line).unwrap();
-    let at = line["t"].as_f64().unwrap() * 1000.0;
+    let at = dialogue::microseconds(line["t"].as_f64().unwrap() * 1000.0);
     let message = &line["msg"];
     let said = match line["dir"].as_str().unwrap() {
         ">" => Said::Asked(message["http"].as_i64()?, key(message["method"].as_str().unwrap(), message["path"].as_str().unwrap())),

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use crate::wit::{Action, Ask, AskKind, TurnRef};
+use crate::Offer;
+use crate::wit::{Action, AskKind, TurnRef};
 
 /// What people are asked and have not decided, each with what the backend wants to remember of it (`W`): the agent's id of the request,
 /// what its options mean.
@@ -35,12 +36,11 @@ impl<W> Asks<W> {
         self.open.is_empty()
     }
 
-    /// Asks people in a turn. `always` is what "always" means; none: not offered.
-    pub fn ask(&mut self, turn: TurnRef, title: impl Into<String>, kind: AskKind, always: Option<String>, what: W, out: &mut Vec<Action>) {
+    /// Asks people in a turn.
+    pub fn ask(&mut self, turn: TurnRef, title: impl Into<String>, kind: AskKind, offer: impl Into<Offer>, what: W, out: &mut Vec<Action>) {
         self.last += 1;
         self.open.insert(self.last, (turn.session, what));
-        let (title, TurnRef { session, turn }) = (title.into(), turn);
-        out.push(Action::Ask(Ask { ask: self.last, session, turn, title, kind, always_label: always }));
+        out.push(Action::Ask(offer.into().ask(self.last, turn, title.into(), kind)));
     }
 
     /// Closes one that was decided; none: it was withdrawn, or its turn is over.

@@ -49,12 +49,14 @@
 
 mod agent;
 mod asks;
+mod counts;
 mod talk;
 
 pub use agent::{Agent, BESIDE, Step, spawn};
 pub use asks::Asks;
 pub use talk::Talk;
 
+use self::counts::Counts;
 use self::talk::{Link, Phase};
 use crate::Backend;
 use crate::end::{TurnResult, failure, last_words};
@@ -99,11 +101,16 @@ impl<A: Agent> Backend for Live<A> {
     }
 
     fn save(&self) -> Option<String> {
-        if self.link.is_idle() { self.agent.save(self.link.proc) } else { None }
+        if !self.link.is_idle() {
+            return None;
+        }
+        Some(self.link.counts().before(self.agent.save(self.link.proc)?))
     }
 
     fn load(&mut self, state: &str, saved_by: &str) -> Result<(), String> {
-        self.link = Link { proc: self.agent.load(state, saved_by)?, phase: Phase::Ready, ..Link::default() };
+        let (counts, state) = Counts::split(state);
+        let proc = self.agent.load(state, saved_by)?;
+        self.link = Link { proc, phase: Phase::Ready, own_turns: counts.own_turns, timers: counts.timers, ..Link::default() };
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::counts::Counts;
 use crate::end::TurnResult;
 use crate::json::{self, Value};
 use crate::rpc::write;
@@ -77,6 +78,10 @@ impl Link {
 
     pub(super) fn is_idle(&self) -> bool {
         self.phase == Phase::Ready && self.turns.is_empty() && self.queries.is_empty()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts { own_turns: self.own_turns, timers: self.timers }
     }
 
     pub(super) fn open(&mut self, name: TurnRef, start: Option<StartTurn>) {
@@ -214,7 +219,7 @@ impl<'a> Talk<'a> {
     }
 
     /// The agent begins a turn by itself; what the host starts in its session meanwhile waits for its end. None: the session has one, or
-    /// the agent is not [ready](Talk::ready). Its key is counted on the link: an agent that begins turns cannot move to another.
+    /// the agent is not [ready](Talk::ready).
     pub fn begin(&mut self, session: u32) -> Option<TurnRef> {
         if !self.is_ready() || self.link.turns.contains_key(&session) {
             return None;

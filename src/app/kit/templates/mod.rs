@@ -34,14 +34,24 @@ fn of(lang: Language) -> (&'static [File], &'static [File]) {
     }
 }
 
-/// All files of a project.
-pub(super) fn files(lang: Language, kind: Kind) -> Vec<File> {
+/// The files of a language, run both ways; none: there is no such template.
+fn both(lang: Language) -> Option<&'static [File]> {
+    match lang {
+        Language::Rust => Some(rust::BOTH),
+        Language::Python => Some(python::BOTH),
+        _ => None,
+    }
+}
+
+/// All files of a project; none: there is no such template in this language.
+pub(super) fn files(lang: Language, kind: Kind) -> Option<Vec<File>> {
     let (one_shot, live) = of(lang);
     let (own, any) = match kind {
         Kind::OneShot => (one_shot, ONE_SHOT),
         Kind::Live => (live, LIVE),
+        Kind::Both => (both(lang)?, BOTH),
     };
-    [own, any, CONTRACT].concat()
+    Some([own, any, CONTRACT].concat())
 }
 
 const ONE_SHOT: &[File] = &[
@@ -54,6 +64,14 @@ const LIVE: &[File] = &[
     ("descriptor.json", include_str!("../../../../templates/any/live/descriptor.json")),
     ("cases/hello.jsonl", include_str!("../../../../templates/any/live/cases/hello.jsonl")),
     ("cases/hello.actions.jsonl", include_str!("../../../../templates/any/live/cases/hello.actions.jsonl")),
+];
+
+const BOTH: &[File] = &[
+    ("descriptor.json", include_str!("../../../../templates/any/both/descriptor.json")),
+    ("cases/asks.jsonl", include_str!("../../../../templates/any/both/cases/asks.jsonl")),
+    ("cases/asks.actions.jsonl", include_str!("../../../../templates/any/both/cases/asks.actions.jsonl")),
+    ("cases/once.jsonl", include_str!("../../../../templates/any/both/cases/once.jsonl")),
+    ("cases/once.actions.jsonl", include_str!("../../../../templates/any/both/cases/once.actions.jsonl")),
 ];
 
 /// The contract, so that a project needs nothing but its toolchain.

@@ -17,3 +17,4 @@ macro_rules! project {
 
 pub(super) const ONE_SHOT: &[File] = project!("one-shot/app.py");
 pub(super) const LIVE: &[File] = project!("live/app.py");
+pub(super) const BOTH: &[File] = project!("both/app.py");

@@ -75,7 +75,7 @@ pub(super) async fn deny(cell: Cell) {
             assert!(result.contains("not that one") || !cell.backend.hears_why(), "the model reads what the person said: {result}");
         }
         Err(told) => {
-            let stopped = told.answer.failure.as_ref().is_none_or(|failure| failure.contains("(stopped, "));
+            let stopped = told.answer.failure.as_ref().is_none_or(|failure| failure == "Stopped.");
             assert!(!cell.backend.hears_why() && stopped, "{told:?}");
         }
     }
@@ -88,7 +88,7 @@ pub(super) async fn deny_and_stop(cell: Cell) {
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
     gateway.decide(&question, Decision::DenyAndStop);
-    gateway.told(1).await.fails("stopped");
+    gateway.told(1).await.fails("Stopped.");
     assert!(!gateway.path("workspace/first").exists());
     assert_eq!(gateway.model.requests().len(), 1, "the model is not asked again");
     gateway.talk("Go on.").await.answers("Going on.");
@@ -112,7 +112,7 @@ pub(super) async fn question(cell: Cell) {
     let Subject::Questions(questions) = &question.subject else { panic!("no question: {question:?}") };
     let [asked] = &questions[..] else { panic!("one question: {questions:?}") };
     assert!(asked.text.contains("Which colour?"), "{asked:?}");
-    assert_eq!(asked.options, ["Red", "Blue"]);
+    assert_eq!(asked.options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(), ["Red", "Blue"]);
     let answers = vec![(asked.id.clone(), vec!["Blue".to_owned()])];
     gateway.decide(&question, Decision::Answers(answers));
     gateway.told(1).await.answers("Blue it is.");

@@ -6,12 +6,12 @@ use super::super::gateway::Cell;
 use super::{Script, open};
 use crate::support::model_server::{Gate, Reply};
 
-async fn refused(cell: Cell, status: u16, kind: &str) {
+async fn refused(cell: Cell, status: u16, words: &str) {
     // A second: some take none for no word about it, and wait far longer.
     let refusal = Reply::refusing(status, "MARK-OF-THE-SERVICE").retry_after(1);
     let gateway = open(&cell, Script::default().on("Fail.", [refusal]).on("Again", [Reply::text("ok")])).await;
     let told = gateway.talk("Fail.").await;
-    told.fails(kind);
+    told.fails(words);
     let detail = told.answer.detail.as_deref().unwrap_or_default();
     // Some agents have words of their own for what they tried again.
     let service = if status == 400 { "MARK-OF-THE-SERVICE" } else { "" };
@@ -20,19 +20,19 @@ async fn refused(cell: Cell, status: u16, kind: &str) {
 }
 
 pub(super) async fn error_400(cell: Cell) {
-    refused(cell, 400, "bad request").await;
+    refused(cell, 400, "refused the request").await;
 }
 
 pub(super) async fn error_401(cell: Cell) {
-    refused(cell, 401, "authentication").await;
+    refused(cell, 401, "not signed in").await;
 }
 
 pub(super) async fn error_429(cell: Cell) {
-    refused(cell, 429, "rate limited").await;
+    refused(cell, 429, "limiting requests").await;
 }
 
 pub(super) async fn error_500(cell: Cell) {
-    refused(cell, 500, "overloaded").await;
+    refused(cell, 500, "overloaded or failing").await;
 }
 
 /// The agent may fetch the answer again or fail; what it may not is pass half an answer off as a whole one.
@@ -61,11 +61,11 @@ pub(super) async fn killed(cell: Cell) {
         // One that ended with the one before is gone as wanted.
         let _ = kill_process(pid.and_then(Pid::from_raw).expect("a process id"), Signal::KILL);
     }
-    gateway.told(1).await.fails("agent failure");
+    gateway.told(1).await.fails("(agent failure, ");
     gateway.until_resumable().await;
     // Claude Code 2.1.197 writes a conversation down a little later: one that is as young as this may be lost with it.
     let again = gateway.talk("Again").await;
-    if again.answer.failure.as_ref().is_some_and(|failure| failure.contains("(session lost, ")) {
+    if again.answer.failure.as_ref().is_some_and(|failure| failure.contains("no longer knows")) {
         gateway.talk("Again").await.answers("ok");
     } else {
         again.answers("ok");

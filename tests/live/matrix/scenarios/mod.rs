@@ -1,7 +1,9 @@
 //! The rows of the matrix: each a conversation, written against the gateway's outside and the same for every backend.
 
 mod asks;
+mod boundary;
 mod failures;
+mod levels;
 mod prompts;
 mod sessions;
 mod stops;
@@ -13,6 +15,7 @@ use std::pin::Pin;
 
 use aetheel::agent::descriptor::Feature;
 
+use self::About::{Boundary, Level, Talk};
 use super::gateway::{Cell, Gateway, Wishes};
 use crate::support::model_server::{ModelRequest, ModelServer, Reply};
 
@@ -24,56 +27,79 @@ pub struct Scenario {
     pub title: &'static str,
     /// What a backend must declare, or the row does not apply to it.
     pub needs: &'static [Feature],
+    /// What kind of thing is looked at.
+    pub about: About,
     /// Panics where it does not hold.
     pub run: fn(Cell) -> Run,
 }
 
+/// What kind of thing a row looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// How people and the agent talk.
+    Talk,
+    /// What the sandbox keeps from the agent.
+    Boundary,
+    /// What the agent may do at a level, by its name for people; what came of it stands in a table of its own.
+    Level(&'static str),
+}
+
+pub use levels::TRIES;
+
 pub type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 macro_rules! rows {
-    ($($name:literal, $title:literal, [$($needs:ident),*], $run:path;)*) => {
-        &[$(Scenario { name: $name, title: $title, needs: &[$(Feature::$needs),*], run: |cell| Box::pin($run(cell)) }),*]
+    ($($name:literal, $title:literal, [$($needs:ident),*], $about:expr, $run:path;)*) => {
+        &[$(Scenario { name: $name, title: $title, needs: &[$(Feature::$needs),*], about: $about, run: |cell| Box::pin($run(cell)) }),*]
     };
 }
 
 /// All rows, in the order of the table.
 pub const SCENARIOS: &[Scenario] = rows! {
-    "hello", "hello twice, with usage", [], talk::hello_twice;
-    "deltas", "text streams in pieces", [Streaming], talk::deltas;
-    "thinking", "thinking is told apart", [Thinking], talk::thinking;
-    "system-prompt", "the system prompt reaches the model", [SystemPrompt], talk::system_prompt;
-    "model", "the model is changed in mid-conversation", [Model], talk::model;
-    "tool", "one tool", [], tools::one;
-    "tools", "several tools", [], tools::several;
-    "allowed-tools", "only allowed tools are offered", [AllowedTools], tools::allowed;
-    "default-tools", "no command runs with the default tools", [], tools::defaults;
-    "turn-limit", "the turn limit stops endless rounds", [], tools::limit;
-    "allow-once", "permission: allow", [Permissions], asks::allow_once;
-    "allow-always", "permission: always", [Permissions], asks::allow_always;
-    "deny", "permission: deny", [Permissions], asks::deny;
-    "deny-and-stop", "permission: deny and stop", [Permissions], asks::deny_and_stop;
-    "question", "a question to the user", [Questions], asks::question;
-    "interrupt-text", "interrupt in text", [Interrupt], stops::in_text;
-    "interrupt-tool", "interrupt in a tool", [Interrupt], stops::in_tool;
-    "interrupt-ask", "interrupt during an ask", [Interrupt, Permissions], asks::interrupt;
-    "steer", "steer", [Steer], stops::steer;
-    "queue", "a prompt waits for the one before", [], stops::queue;
-    "resume", "resume in a new process carries history", [Resume], sessions::resume;
-    "unknown-session", "an unknown session is told and forgotten", [Resume], sessions::unknown;
-    "two-sessions", "two sessions at once", [], sessions::two_at_once;
-    "error-400", "model error 400, then alive", [], failures::error_400;
-    "error-401", "model error 401, then alive", [], failures::error_401;
-    "error-429", "model error 429, then alive", [], failures::error_429;
-    "error-500", "model error 500, then alive", [], failures::error_500;
-    "cut", "a cut connection, then alive", [], failures::cut;
-    "killed", "a killed agent, then alive", [], failures::killed;
-    "prompt-flags", "prompts that look like flags", [], prompts::flags;
-    "prompt-file", "`@file` is not read", [], prompts::file;
-    "prompt-command", "`/command` is no command", [], prompts::command;
-    "prompt-bang", "`!ls` runs nothing", [], prompts::bang;
-    "prompt-empty", "an empty prompt does no harm", [], prompts::empty;
-    "prompt-long", "a prompt of 200 KB", [], prompts::long;
-    "prompt-unicode", "unicode", [], prompts::unicode;
+    "hello", "hello twice, with usage", [], Talk, talk::hello_twice;
+    "deltas", "text streams in pieces", [Streaming], Talk, talk::deltas;
+    "thinking", "thinking is told apart", [Thinking], Talk, talk::thinking;
+    "system-prompt", "the system prompt reaches the model", [SystemPrompt], Talk, talk::system_prompt;
+    "model", "the model is changed in mid-conversation", [Model], Talk, talk::model;
+    "tool", "one tool", [], Talk, tools::one;
+    "tools", "several tools", [], Talk, tools::several;
+    "allowed-tools", "only allowed tools are offered", [AllowedTools], Talk, tools::allowed;
+    "default-tools", "no command runs with the default tools", [], Talk, tools::defaults;
+    "turn-limit", "the turn limit stops endless rounds", [], Talk, tools::limit;
+    "allow-once", "permission: allow", [Permissions], Talk, asks::allow_once;
+    "allow-always", "permission: always", [Permissions], Talk, asks::allow_always;
+    "deny", "permission: deny", [Permissions], Talk, asks::deny;
+    "deny-and-stop", "permission: deny and stop", [Permissions], Talk, asks::deny_and_stop;
+    "question", "a question to the user", [Questions], Talk, asks::question;
+    "interrupt-text", "interrupt in text", [Interrupt], Talk, stops::in_text;
+    "interrupt-tool", "interrupt in a tool", [Interrupt], Talk, stops::in_tool;
+    "interrupt-ask", "interrupt during an ask", [Interrupt, Permissions], Talk, asks::interrupt;
+    "steer", "steer", [Steer], Talk, stops::steer;
+    "queue", "a prompt waits for the one before", [], Talk, stops::queue;
+    "resume", "resume in a new process carries history", [Resume], Talk, sessions::resume;
+    "unknown-session", "an unknown session is told and forgotten", [Resume], Talk, sessions::unknown;
+    "two-sessions", "two sessions at once", [], Talk, sessions::two_at_once;
+    "error-400", "model error 400, then alive", [], Talk, failures::error_400;
+    "error-401", "model error 401, then alive", [], Talk, failures::error_401;
+    "error-429", "model error 429, then alive", [], Talk, failures::error_429;
+    "error-500", "model error 500, then alive", [], Talk, failures::error_500;
+    "cut", "a cut connection, then alive", [], Talk, failures::cut;
+    "killed", "a killed agent, then alive", [], Talk, failures::killed;
+    "prompt-flags", "prompts that look like flags", [], Talk, prompts::flags;
+    "prompt-file", "`@file` is not read", [], Talk, prompts::file;
+    "prompt-command", "`/command` is no command", [], Talk, prompts::command;
+    "prompt-bang", "`!ls` runs nothing", [], Talk, prompts::bang;
+    "prompt-empty", "an empty prompt does no harm", [], Talk, prompts::empty;
+    "prompt-long", "a prompt of 200 KB", [], Talk, prompts::long;
+    "prompt-unicode", "unicode", [], Talk, prompts::unicode;
+    "secrets", "cannot read the gateway's secrets", [], Boundary, boundary::secrets;
+    "neighbour", "cannot read a neighbour's folder", [], Boundary, boundary::neighbour;
+    "outside", "cannot write outside", [], Boundary, boundary::outside;
+    "level-plan", "what it may do: plan only", [Plan], Level("Plan only"), levels::plan;
+    "level-plan-later", "what it may do: plan only, chosen while everything was allowed", [Plan], Level("Plan only, chosen while everything was allowed"), levels::plan_later;
+    "level-default", "what it may do: ask before changes", [], Level("Ask before changes"), levels::default;
+    "level-edit", "what it may do: edit files", [], Level("Edit files"), levels::edit;
+    "level-danger", "what it may do: everything without asking", [], Level("Everything without asking"), levels::danger;
 };
 
 /// What the model says to which prompt: the replies to one that contains the key, in order, the last again and again.

@@ -22,7 +22,8 @@ async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
         let heard = requests.last().unwrap_or_else(|| panic!("{prompt:?} never reached the model")).prompts();
         let last = heard.last().copied().unwrap_or_default();
         // Line breaks at the ends are no words; where nothing else will do, the system prompt stands before the first prompt.
-        let behind = last.starts_with("<system-prompt>") && last.trim_end().ends_with(&format!("\n{}", inert.trim()));
+        let system = ["<system-prompt>", "<developer_instructions>"].iter().any(|mark| last.starts_with(mark));
+        let behind = system && last.trim_end().ends_with(&format!("\n{}", inert.trim()));
         assert!(last.trim() == inert.trim() || behind, "the model heard {:?} instead of {:?}", short(last), short(&inert));
     }
     assert_eq!(gateway.model.requests().len(), prompts.len(), "each once");

@@ -28,7 +28,7 @@ pub(super) async fn unknown(cell: Cell) {
     gateway.write("config/state/sessions.md", &sessions.replace(&known, &unknown));
     gateway.restart(Wishes::default()).await;
 
-    gateway.talk("Two").await.fails("session lost");
+    gateway.talk("Two").await.fails("no longer knows this conversation");
     wait_until("it is forgotten", || !gateway.read("config/state/sessions.md").contains(&unknown)).await;
     gateway.talk("Three").await.answers("Hello.");
     let sessions = gateway.read("config/state/sessions.md");

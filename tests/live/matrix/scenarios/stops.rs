@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(15);
 pub(super) async fn stop_and_go_on(gateway: &Gateway) {
     let begun = Instant::now();
     gateway.stop(1);
-    gateway.told(1).await.fails("stopped");
+    gateway.told(1).await.fails("Stopped.");
     assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
     gateway.talk("Go on.").await.answers("Going on.");
 }
@@ -42,7 +42,7 @@ pub(super) async fn in_tool(cell: Cell) {
     gateway.prompt(1, "Work.");
     gateway.made("workspace/started").await;
     gateway.stop(1);
-    gateway.told(1).await.fails("stopped");
+    gateway.told(1).await.fails("Stopped.");
     wait_until("the command is gone", || {
         !super::super::super::gateway::marked(rustix::process::getpid()).iter().any(|it| it.contains("sleep 1000"))
     })

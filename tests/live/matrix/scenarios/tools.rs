@@ -80,7 +80,7 @@ pub(super) async fn limit(cell: Cell) {
     });
     let model = model.await;
     let gateway = cell.open(model, Wishes { max_turns: 2, ..Wishes::default() }).await;
-    gateway.talk("Go on for ever.").await.fails("limit");
+    gateway.talk("Go on for ever.").await.fails("stopped at a limit");
     let rounds = gateway.model.requests().len();
     assert!((2..=3).contains(&rounds), "{rounds} rounds");
     gateway.talk("Again").await.answers("ok");

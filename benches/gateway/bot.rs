@@ -1,0 +1,188 @@
+//! A bot at a local Discord whose agents are in this process: dispatcher, journal, links and components as the program has them.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use aetheel::agent::descriptor::Feature;
+use aetheel::agent::{AllowedTools, Descriptor};
+use aetheel::backend::ComponentBackend;
+use aetheel::config::{BusyPolicy, Limits as Bounds};
+use aetheel::discord::{Discord, Options, Windows};
+use aetheel::dispatch::{Choices, Dispatcher, Parts};
+use aetheel::event::{EventKind, Lane, NewEvent, Origin};
+use aetheel::queue::Limits;
+use aetheel::redact::Redactor;
+use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, Host};
+use aetheel::workspace::Workspace;
+use async_trait::async_trait;
+use tempfile::TempDir;
+
+use crate::agent::Pauses;
+use crate::host::host;
+use crate::local_discord::{ANN, CROWD, LocalDiscord, Message, TOKEN};
+use crate::talk::Talk;
+
+/// Discord lets a bot send about so much less; here nothing may wait for it.
+const UNLIMITED: u32 = 1_000_000;
+
+/// See the module.
+pub struct Bot {
+    local: LocalDiscord,
+    dispatcher: Dispatcher,
+    ended: Arc<Mutex<Option<Instant>>>,
+    _folder: TempDir,
+}
+
+/// How long it took until people saw something.
+pub struct Shown {
+    /// From their message to the first text, to the last, and until nothing of it is open.
+    pub to_first_text: Duration,
+    pub to_last_text: Duration,
+    pub to_done: Duration,
+    /// From the agent's last line to that.
+    pub end: Duration,
+}
+
+impl Bot {
+    /// Makes one whose agents have nothing to do but to pause.
+    pub async fn start(talk: &Talk, pauses: Pauses) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let inner = folder.path().join(name);
+            std::fs::create_dir_all(&inner).unwrap();
+            inner
+        };
+        let local = LocalDiscord::start().await;
+        for route in ["POST messages", "PATCH message", "POST typing", "guilds", "channels"] {
+            local.faults().limit(route, UNLIMITED, Duration::from_secs(1));
+        }
+        local.faults().most_per_second(usize::MAX);
+        let discord = Discord::connect(options(&local)).await.unwrap();
+        let (backend, settings) = (Played::of(talk), talk.settings());
+        let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
+        let agents = talk.agents(pauses, Arc::default(), Arc::clone(&ended));
+        let workspace = Workspace::open(&at("config")).await.unwrap();
+        let bounds = Bounds::default();
+        let dispatcher = Dispatcher::new(Parts {
+            choices: Choices {
+                backend: backend.descriptor.name.clone(),
+                backends: Vec::new(),
+                model: settings.model.clone(),
+                safety: settings.safety,
+                mode: settings.mode,
+                allowed_tools: AllowedTools::All,
+                max_turns: 25,
+                effort: settings.effort.clone(),
+                project_roots: Vec::new(),
+                prompts_per_minute: None,
+                prompt_limit: bounds.prompt,
+                attachments_max: 10,
+                attachment_limit: 10 << 20,
+                approvers: Vec::new(),
+            },
+            limits: Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue },
+            host: Host { links_warm: 1_000, ..host(&at("workspace")) },
+            backends: Arc::new(backend),
+            launcher: Arc::new(agents),
+            outlet: Arc::new(discord),
+            journal: Some(workspace.journal().await.unwrap()),
+            workspace,
+            recorder: Recorder::new(at("recordings"), Room::ENDLESS, Redactor::default()),
+            redactor: Redactor::default(),
+            rollback: false,
+        });
+        Self { local, dispatcher, ended, _folder: folder }
+    }
+
+    /// Has a prompt answered in one of its channels, and looks at what people saw when.
+    pub async fn ask(&self, channel: u64) -> Shown {
+        let channel = CROWD + channel;
+        let begun = Instant::now();
+        let message = self.local.mention(channel, ANN, "hello");
+        let origin = Origin::Message { channel, message };
+        self.dispatcher.submit(NewEvent::new(EventKind::Message, Lane::Channel(channel), origin, "hello")).unwrap();
+        self.dispatcher.idle().await;
+        let ended = self.ended.lock().unwrap().take().expect("the agent says something");
+        let mut shown: Vec<Message> = self.local.messages(channel);
+        let answer = shown.pop().filter(|answer| answer.reply_to == Some(message)).expect("an answer");
+        assert!(!answer.content.is_empty() && !answer.content.contains('⚠'), "{}", answer.content);
+        let first = answer.created;
+        let whole = answer.edits.iter().find(|(_, text)| *text == answer.content).map(|(at, _)| *at);
+        let last = if answer.edits.is_empty() { first } else { whole.expect("the last edit") };
+        let done = answer.edits.last().map_or(first, |(at, _)| *at);
+        Shown {
+            to_first_text: first - begun,
+            to_last_text: last - begun,
+            to_done: done - begun,
+            end: done.saturating_duration_since(ended),
+        }
+    }
+
+    /// Lets all agents leave.
+    pub async fn close(self) {
+        self.dispatcher.shutdown(Duration::ZERO).await;
+    }
+}
+
+fn options(local: &LocalDiscord) -> Options {
+    Options {
+        token: TOKEN.to_owned().into(),
+        api_base: local.url().to_owned(),
+        command_alias: None,
+        output_channel: None,
+        long_answer: None,
+        requests_per_second: 0,
+        footer: Vec::new(),
+        owners: Vec::new(),
+        redactor: Redactor::default(),
+        windows: Windows::default(),
+    }
+}
+
+/// A component with what its recording was made with, which knows no system prompt and no limits: its agent would be told more
+/// than it has an answer to.
+#[derive(Clone)]
+struct Played {
+    inner: Arc<ComponentBackend>,
+    descriptor: Descriptor,
+    options: String,
+}
+
+impl Played {
+    fn of(talk: &Talk) -> Self {
+        let inner = Arc::clone(&talk.backend);
+        let mut descriptor = inner.descriptor().clone();
+        descriptor.features.retain(|feature| !matches!(feature, Feature::SystemPrompt | Feature::MaxTurns | Feature::AllowedTools));
+        Self { inner, descriptor, options: talk.settings().options.clone() }
+    }
+}
+
+#[async_trait]
+impl Backend for Played {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn generation(&self) -> &Generation {
+        self.inner.generation()
+    }
+
+    fn options(&self) -> &str {
+        &self.options
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        self.inner.open().await
+    }
+}
+
+impl Backends for Played {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        (name == self.descriptor.name).then(|| Arc::new(self.clone()) as Arc<dyn Backend>)
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.descriptor.name.clone()]
+    }
+}

@@ -1,0 +1,58 @@
+//! Conversations that go on in another instance, as after a reload.
+
+use aetheel_backend_sdk::Backend as _;
+use aetheel_backend_sdk::wit::{Action, Safety};
+use claude::Backend;
+
+use crate::{is_done, recorded, scenarios, turn, with};
+
+#[test]
+fn every_conversation_is_the_same_when_it_moves_wherever_it_can() {
+    let mut moves = 0;
+    for (name, play) in scenarios::all() {
+        let of_this = play.check_moving();
+        assert!(of_this > 0 || !["two-turns", "allow-always", "settings", "danger-and-back", "background-task"].contains(&name), "{name}");
+        moves += of_this;
+    }
+    assert!(moves >= 20, "{moves}");
+}
+
+#[test]
+fn the_agent_goes_on_and_costs_only_what_a_turn_used() {
+    let mut play = recorded("two-turns");
+    play.start(turn(1)).until(is_done);
+    play.reload().start(turn(2)).finish();
+    assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count(), 1, "the same process");
+    assert_eq!(play.done()[1].usage.clone().unwrap().cost_usd, Some(0.000_603));
+}
+
+#[test]
+fn a_turn_the_agent_begins_after_a_move_has_another_key_than_those_before() {
+    let mut play = recorded("background-task");
+    play.start(with(1, |settings| settings.safety = Safety::Danger)).until(is_done);
+    play.until(is_done);
+    play.reload().say(r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#);
+    let begun: Vec<u32> =
+        play.actions.iter().filter_map(|action| if let Action::TurnBegun(turn) = action { Some(turn.turn) } else { None }).collect();
+    assert_eq!(begun, [0x8000_0000, 0x8000_0001]);
+}
+
+#[test]
+fn nothing_moves_while_a_turn_is_open() {
+    let mut play = recorded("allow-once");
+    play.start(turn(1));
+    assert_eq!(play.backend().save(), None, "the agent is not greeted yet");
+    play.until(|action| matches!(action, Action::Ask(_)));
+    assert_eq!(play.backend().save(), None, "people are asked");
+}
+
+#[test]
+fn a_state_of_another_form_is_refused() {
+    let mut play = recorded("two-turns");
+    play.start(with(1, |settings| settings.safety = Safety::Default)).until(is_done);
+    let state = play.backend().save().unwrap();
+    for other in ["", "{}", "[", &state.replace("\"form\":1", "\"form\":2"), &state.replace("\"mode\":", "\"made\":")] {
+        let refused = Backend::default().load(other, "9.9.9").unwrap_err();
+        assert!(refused.contains("9.9.9"), "{refused}");
+    }
+}

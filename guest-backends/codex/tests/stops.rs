@@ -1,0 +1,40 @@
+//! What goes on in a conversation with `codex app-server` that is stopped, or given up: nothing.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use aetheel_backend_sdk::dialogue::Play;
+use aetheel_backend_sdk::wit::{Command, TurnRef};
+use codex::Backend;
+use serde_json::json;
+use support::{live, play, until_done};
+
+const THREAD: &str = "01a1ffe2-42ec-7b70-ae65-d995238de672";
+
+/// The threads whose commands were ended.
+fn cleaned(play: &Play<Backend>) -> Vec<serde_json::Value> {
+    play.written_with("thread/backgroundTerminals/clean").iter().map(|asked| asked["params"]["threadId"].clone()).collect()
+}
+
+#[test]
+fn a_command_that_a_stopped_turn_left_running_is_ended() {
+    let mut play = play("live-interrupt-mid-tool");
+    play.start(live("sleep")).until_host("turn/interrupt");
+    play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 }));
+    assert!(cleaned(&play).is_empty(), "the turn is stopped first: what it would start then is not seen to");
+    until_done(&mut play);
+    let threads = play.written_with("turn/interrupt").iter().map(|asked| asked["params"]["threadId"].clone()).collect::<Vec<_>>();
+    assert_eq!(cleaned(&play), threads);
+}
+
+#[test]
+fn a_conversation_that_is_given_up_leaves_no_command_running() {
+    let mut play = play("live-init-prompt-streaming");
+    play.start(live("first"));
+    until_done(&mut play);
+    assert!(cleaned(&play).is_empty(), "what a turn leaves in the background on purpose goes on");
+    play.command(Command::CloseSession(1));
+    assert_eq!(cleaned(&play), [json!(THREAD)]);
+    let written = play.written.join("");
+    assert!(written.find("backgroundTerminals").unwrap() < written.find("thread/unsubscribe").unwrap());
+}

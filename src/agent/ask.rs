@@ -1,0 +1,121 @@
+use serde::{Deserialize, Serialize};
+
+use super::report::{FileDiff, ToolStart, is_nothing};
+use super::{SessionKey, TurnKey};
+
+/// One of several things to choose from. Recordings of the contract 0.1 have its label alone, which is its id too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", from = "ToldChoice")]
+pub struct Choice {
+    pub id: String,
+    pub label: String,
+    pub description: Option<String>,
+}
+
+impl Choice {
+    /// One that is called what it is.
+    #[must_use]
+    pub fn plain(label: impl Into<String>) -> Self {
+        let label = label.into();
+        Self { id: label.clone(), label, description: None }
+    }
+}
+
+impl From<&str> for Choice {
+    fn from(label: &str) -> Self {
+        Self::plain(label)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ToldChoice {
+    Plain(String),
+    Whole { id: String, label: String, description: Option<String> },
+}
+
+impl From<ToldChoice> for Choice {
+    fn from(told: ToldChoice) -> Self {
+        match told {
+            ToldChoice::Plain(label) => Self::plain(label),
+            ToldChoice::Whole { id, label, description } => Self { id, label, description },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswerForm {
+    #[default]
+    Text,
+    Number,
+    Whole,
+    YesNo,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Question {
+    pub id: String,
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub form: AnswerForm,
+    pub options: Vec<Choice>,
+    pub many: bool,
+    pub free_text: bool,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub optional: bool,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub preset: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub secret: bool,
+}
+
+/// How long what was decided holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    Once,
+    Session,
+    Project,
+    User,
+    Always,
+}
+
+/// One of the agent's own answers to its question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AskOption {
+    pub id: String,
+    pub label: String,
+    pub allows: bool,
+    pub scope: Scope,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AskKind {
+    Permission(ToolStart),
+    PlanApproval(String),
+    Questions(Vec<Question>),
+    SignIn(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ask {
+    pub ask: u32,
+    pub session: SessionKey,
+    pub turn: TurnKey,
+    pub title: String,
+    pub kind: AskKind,
+    pub always_label: Option<String>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub options: Vec<AskOption>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub diffs: Vec<FileDiff>,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub changeable: bool,
+}

@@ -1,0 +1,230 @@
+//! The line that is being written: a thread on which rustyline reads keys, edits, searches what was written before and completes; what stands
+//! above and below the line is [`Shown`]'s.
+
+use std::borrow::Cow;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use rustyline::completion::{Completer, FilenameCompleter, Pair, longest_common_prefix, unescape};
+use rustyline::config::BellStyle;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::{Hint, Hinter};
+use rustyline::history::FileHistory;
+use rustyline::validate::Validator;
+use rustyline::{
+    Cmd, ColorMode, CompletionType, ConditionalEventHandler, Config, Context, Editor, Event, EventContext, EventHandler, Helper, KeyCode,
+    KeyEvent, Modifiers, Movement, RepeatCount,
+};
+use tokio::sync::mpsc;
+
+use super::completion::{Named, Wanted, fitting, wanted};
+use super::input::Typed;
+use super::screen::{MARK, Shown};
+use crate::plain::{clean_text, one_line};
+
+/// Entries of the history.
+const ENTRIES: usize = 500;
+/// Bytes of an entry; longer ones were pasted, and are not kept.
+const ENTRY: usize = 16 << 10;
+/// Candidates that are listed.
+const LISTED: usize = 100;
+
+/// Names to choose from; may take a second.
+pub(super) type Names = dyn Fn(Option<Named>) -> Vec<String> + Send + Sync;
+
+/// The editor, before its thread runs.
+pub(super) struct Editing {
+    editor: Editor<Line, FileHistory>,
+    history: PathBuf,
+    pub(super) shown: Arc<Shown>,
+    names: Arc<OnceLock<Arc<Names>>>,
+}
+
+impl Editing {
+    /// Makes an editor, and what prints beside its line. `history` is a file that is made when missing.
+    ///
+    /// # Errors
+    /// The terminal is none on which a line can be edited.
+    pub(super) fn new(history: PathBuf, colour: bool) -> rustyline::Result<(Self, impl rustyline::ExternalPrinter + Send + 'static)> {
+        let config = Config::builder()
+            .max_history_size(ENTRIES)?
+            .completion_type(CompletionType::List)
+            .bell_style(BellStyle::None)
+            // Colours are ours to leave out: what is drawn beside the line counts as one.
+            .color_mode(ColorMode::Forced)
+            .build();
+        let mut editor = Editor::with_history(config.clone(), FileHistory::with_config(&config))?;
+        let printer = editor.create_external_printer()?;
+        let (shown, names) = (Arc::new(Shown::new(colour)), Arc::default());
+        editor.set_helper(Some(Line { shown: Arc::clone(&shown), names: Arc::clone(&names), files: FilenameCompleter::new() }));
+        editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        if let Err(error) = open(&history).map_err(ReadlineError::Io).and_then(|()| editor.load_history(&history)) {
+            tracing::warn!(file = %history.display(), %error, "what was written before is not known");
+        }
+        Ok((Self { editor, history, shown, names }, printer))
+    }
+
+    /// Where names come from, once they can be had.
+    pub(super) fn names(&self) -> Arc<OnceLock<Arc<Names>>> {
+        Arc::clone(&self.names)
+    }
+
+    /// Reads until nobody listens, or the terminal is given back or gone. `keeps` says whether a line is one for the history.
+    pub(super) fn run(mut self, sender: &mpsc::Sender<Typed>, keeps: impl Fn() -> bool) {
+        for (key, typed) in [('c', Typed::Interrupt), ('d', Typed::End)] {
+            let handler = Empty { sender: sender.clone(), typed };
+            self.editor.bind_sequence(KeyEvent::ctrl(key), EventHandler::Conditional(Box::new(handler)));
+        }
+        while self.shown.begin() {
+            let read = self.editor.readline(&format!("\n{MARK}"));
+            self.shown.end();
+            let typed = match read {
+                Ok(line) => {
+                    let line = clean_text(&line).trim_end_matches('\n').to_owned();
+                    if keeps() {
+                        self.keep(&line);
+                    }
+                    Typed::Line(line)
+                }
+                Err(ReadlineError::Interrupted) => Typed::Interrupt,
+                Err(ReadlineError::Eof) => Typed::End,
+                Err(error) => {
+                    tracing::debug!(%error, "the terminal is gone");
+                    break;
+                }
+            };
+            if sender.blocking_send(typed).is_err() {
+                break;
+            }
+        }
+        self.shown.gone();
+    }
+
+    fn keep(&mut self, line: &str) {
+        if line.trim().is_empty() || line.len() > ENTRY {
+            return;
+        }
+        // What cannot be kept is only missed the next time.
+        let kept = self.editor.add_history_entry(line).and_then(|_| self.editor.append_history(&self.history));
+        if let Err(error) = kept {
+            tracing::debug!(%error, "cannot keep what was written");
+        }
+    }
+}
+
+/// Makes the file of the history, for this user alone: the library would change the umask for it, and agents are started meanwhile.
+fn open(history: &Path) -> std::io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(history) {
+        Ok(mut file) => file.write_all(b"#V2\n"),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What Ctrl-C and Ctrl-D mean where nothing is written. The editor goes on with its line.
+struct Empty {
+    sender: mpsc::Sender<Typed>,
+    typed: Typed,
+}
+
+impl ConditionalEventHandler for Empty {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
+        if context.line().is_empty() {
+            // A session that is over needs no key.
+            let _ = self.sender.blocking_send(self.typed.clone());
+            return Some(Cmd::Noop);
+        }
+        (self.typed == Typed::Interrupt).then_some(Cmd::Kill(Movement::WholeBuffer))
+    }
+}
+
+/// What the editor asks about its line.
+struct Line {
+    shown: Arc<Shown>,
+    names: Arc<OnceLock<Arc<Names>>>,
+    files: FilenameCompleter,
+}
+
+/// The place of the status. What stands there is written when it is drawn.
+struct Below;
+
+impl Hint for Below {
+    fn display(&self) -> &str {
+        "\n."
+    }
+
+    fn completion(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Hinter for Line {
+    type Hint = Below;
+
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<Below> {
+        self.shown.look(line).then_some(Below)
+    }
+}
+
+impl Highlighter for Line {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, default: bool) -> Cow<'b, str> {
+        if default { Cow::Owned(self.shown.above()) } else { Cow::Borrowed(prompt) }
+    }
+
+    fn highlight_hint<'h>(&self, _: &'h str) -> Cow<'h, str> {
+        Cow::Owned(format!("\n{}", self.shown.below()))
+    }
+}
+
+impl Completer for Line {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let Some((begins, what)) = wanted(&line[..at]) else { return Ok((at, Vec::new())) };
+        let named = match what {
+            Wanted::Path => return self.paths(line, at),
+            Wanted::Command => None,
+            Wanted::Name(named) => Some(named),
+        };
+        let all = self.names.get().map(|names| names(named)).unwrap_or_default();
+        let fit = fitting(all, &line[begins..at]).into_iter();
+        let fit = fit.map(|name| Pair { display: name.clone(), replacement: name }).collect();
+        Ok((begins, self.agreed(fit, &line[begins..at])))
+    }
+}
+
+impl Line {
+    /// Paths, with quotes where they have blanks.
+    fn paths(&self, line: &str, at: usize) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let (begins, mut paths) = self.files.complete_path(line, at)?;
+        for path in paths.iter_mut().filter(|path| path.replacement.contains('\\')) {
+            path.replacement = format!("\"{}", unescape(&path.replacement, Some('\\')));
+        }
+        Ok((begins, self.agreed(paths, &line[begins..at])))
+    }
+
+    /// What all candidates begin with, as the only one; they are listed where that is no more than what is written. The library's own list
+    /// would take away the rows it stands in, as the line has others above it.
+    fn agreed(&self, candidates: Vec<Pair>, written: &str) -> Vec<Pair> {
+        if candidates.len() < 2 {
+            return candidates;
+        }
+        let agreed = longest_common_prefix(&candidates).unwrap_or_default();
+        if agreed.len() > written.len() {
+            return vec![Pair { display: String::new(), replacement: agreed.to_owned() }];
+        }
+        let mut list = candidates.iter().take(LISTED).map(|candidate| one_line(&candidate.display)).collect::<Vec<_>>().join("  ");
+        if candidates.len() > LISTED {
+            list.push_str(&format!("  … {} more", candidates.len() - LISTED));
+        }
+        self.shown.list(&list);
+        Vec::new()
+    }
+}
+
+impl Validator for Line {}
+impl Helper for Line {}

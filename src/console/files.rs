@@ -1,0 +1,99 @@
+//! Files that go along with a prompt, by their paths: `@notes.md`, `@"two words.png"`, or the command `/file`.
+
+use std::path::{Path, PathBuf};
+
+use crate::event::Attached;
+use crate::workspace::read_ordinary;
+
+/// Takes the files out of a prompt that it names behind `@`; what names none stays as it is. Returns the prompt without these signs.
+pub(super) fn named(prompt: &str, home: Option<&Path>) -> (String, Vec<Attached>) {
+    let (mut text, mut files, mut rest) = (String::with_capacity(prompt.len()), Vec::new(), prompt);
+    while let Some(at) = rest.find('@') {
+        let (before, behind) = (&rest[..at], &rest[at + 1..]);
+        text.push_str(before);
+        let begins = text.is_empty() || text.ends_with(char::is_whitespace);
+        match path(behind).filter(|_| begins).and_then(|(path, length)| Some((attached(path, home).ok()?, path, length))) {
+            Some((file, path, length)) => {
+                files.push(file);
+                text.push_str(path);
+                rest = &behind[length..];
+            }
+            None => {
+                text.push('@');
+                rest = behind;
+            }
+        }
+    }
+    text.push_str(rest);
+    (text, files)
+}
+
+/// The path at the beginning of a text, and how much of the text it takes.
+fn path(text: &str) -> Option<(&str, usize)> {
+    if let Some(quoted) = text.strip_prefix('"') {
+        let end = quoted.find('"')?;
+        return Some((&quoted[..end], end + 2));
+    }
+    let word = &text[..text.find(char::is_whitespace).unwrap_or(text.len())];
+    let bare = word.trim_end_matches([',', ';', ':', '?', '!', ')', '.']);
+    (!bare.is_empty()).then_some((bare, bare.len()))
+}
+
+/// The file at a path.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn attached(path: &str, home: Option<&Path>) -> Result<Attached, String> {
+    let place = match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    };
+    let place = std::path::absolute(place).map_err(|error| format!("{path}: {error}"))?;
+    let found = std::fs::metadata(&place).map_err(|error| format!("{path}: {error}"))?;
+    if !found.is_file() {
+        return Err(format!("{path} is no file"));
+    }
+    let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let source = place.to_str().ok_or_else(|| format!("{path}: its name is not UTF-8"))?.to_owned();
+    Ok(Attached { name, media_type: None, size: found.len(), source })
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// Why there are none, in words for who named it.
+pub(super) async fn read(file: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+    let (source, name) = (PathBuf::from(&file.source), file.name.clone());
+    let read = tokio::task::spawn_blocking(move || read_ordinary(&source, limit)).await;
+    read.map_err(|error| format!("{name:?} could not be read: {error}"))?.map_err(|error| format!("{name:?} could not be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_taken_by_their_paths_and_nothing_else_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["a.md", "two words.png"] {
+            std::fs::write(folder.path().join(name), "12345").expect("written");
+        }
+        let at = folder.path().display();
+        let prompt = format!("Compare @{at}/a.md, @\"{at}/two words.png\" and @~/a.md; write to me@{at}/a.md or @nobody @{at} @");
+        let (text, files) = named(&prompt, Some(folder.path()));
+        assert_eq!(text, format!("Compare {at}/a.md, {at}/two words.png and ~/a.md; write to me@{at}/a.md or @nobody @{at} @"));
+        let names: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.size)).collect();
+        assert_eq!(names, [("a.md", 5), ("two words.png", 5), ("a.md", 5)]);
+        assert!(attached("/nowhere/x", None).is_err_and(|why| why.contains("/nowhere/x")));
+        assert!(attached("/tmp", None).is_err_and(|why| why == "/tmp is no file"));
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_up_to_its_limit() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "12345").expect("written");
+        let file = attached(file.path().to_str().expect("UTF-8"), None).expect("it is there");
+        assert_eq!(read(&file, 5).await.as_deref(), Ok(b"12345".as_slice()));
+        assert!(read(&file, 4).await.is_err());
+    }
+}

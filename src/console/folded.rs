@@ -1,0 +1,221 @@
+//! What an answer brought along and is shown in a line of its own: output and changes of tools, plan, thinking. `/open` shows the whole of it.
+
+use std::collections::HashMap;
+
+use crate::agent::{FileDiff, PlanEntry, PlanStatus, Task, TaskStatus, ToolEnd, ToolStart};
+use crate::fold::Transcript;
+use crate::plain::{clean_text, one_line};
+
+/// Characters of a line.
+const LINE: usize = 120;
+/// Bytes that are kept of one thing, from its beginning.
+const ONE: usize = 256 << 10;
+/// Things that are kept of an answer.
+const MOST: usize = 200;
+
+/// Of the last answer.
+#[derive(Debug, Default)]
+pub(super) struct Folded {
+    /// Title and text.
+    tools: Vec<(String, String)>,
+    /// What tools wrote so far that did not end, by id.
+    running: HashMap<String, String>,
+    plan: Vec<PlanEntry>,
+    thinking: String,
+}
+
+impl Folded {
+    /// A tool wrote something.
+    pub(super) fn output(&mut self, id: &str, text: &str) {
+        if self.running.len() < MOST || self.running.contains_key(id) {
+            add(self.running.entry(id.to_owned()).or_default(), text);
+        }
+    }
+
+    /// A tool ended; returns the lines that stand for what it did.
+    pub(super) fn ended(&mut self, title: &str, end: &ToolEnd) -> Vec<String> {
+        let streamed = self.running.remove(&end.id).unwrap_or_default();
+        let said = end.output.clone().filter(|output| !output.trim().is_empty()).unwrap_or(streamed);
+        let said = clean_text(said.trim_matches('\n')).into_owned();
+        let changes = end.diffs.iter().map(|diff| changed(diff) + "\n" + &told(diff));
+        let whole: Vec<String> = changes.chain((!said.is_empty()).then(|| said.clone())).collect();
+        if whole.is_empty() {
+            return Vec::new();
+        }
+        let open = (self.tools.len() < MOST).then(|| {
+            let mut text = String::new();
+            add(&mut text, &whole.join("\n\n"));
+            self.tools.push((title.to_owned(), text));
+            format!(" (/open {})", self.tools.len())
+        });
+        let open = open.unwrap_or_default();
+        let mut lines: Vec<String> = end.diffs.iter().map(|diff| format!("± {}{open}", changed(diff))).collect();
+        // What changed says more than that it did.
+        if let (Some(first), true) = (said.lines().find(|line| !line.trim().is_empty()), lines.is_empty()) {
+            let more = said.lines().count() - 1;
+            let cut = shortened(first);
+            lines.push(match more {
+                0 if cut.ends_with('…') => format!("| {cut}{open}"),
+                0 => format!("| {cut}"),
+                1 => format!("| {cut} … 1 more line{open}"),
+                more => format!("| {cut} … {more} more lines{open}"),
+            });
+        }
+        lines
+    }
+
+    /// The plan is now this; returns the line that stands for it.
+    pub(super) fn planned(&mut self, plan: &[PlanEntry]) -> Option<String> {
+        if self.plan == plan || plan.is_empty() {
+            return None;
+        }
+        self.plan = plan.to_vec();
+        let done = plan.iter().filter(|entry| entry.status == PlanStatus::Done).count();
+        let next = plan.iter().find(|entry| entry.status == PlanStatus::Active);
+        let next = next.map(|entry| format!(": {}", shortened(&entry.text))).unwrap_or_default();
+        Some(format!("☑ {done} of {}{next} (/open plan)", plan.len()))
+    }
+
+    /// The answer is there, and the next one begins anew.
+    pub(super) fn keep_thinking(&mut self, transcript: &Transcript) {
+        self.thinking.clear();
+        add(&mut self.thinking, &clean_text(&transcript.thinking()));
+    }
+
+    /// What there is, by the names [`Folded::open`] takes.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut there: Vec<String> = (1..=self.tools.len()).map(|number| number.to_string()).collect();
+        there.extend((!self.plan.is_empty()).then(|| "plan".to_owned()));
+        there.extend((!self.thinking.is_empty()).then(|| "thinking".to_owned()));
+        there
+    }
+
+    /// The whole of something; without a name, what there is.
+    ///
+    /// # Errors
+    /// There is no such thing.
+    pub(super) fn open(&self, what: Option<&str>) -> Result<String, String> {
+        let mut there: Vec<String> = (1..).zip(&self.tools).map(|(number, (title, _))| format!("{number}: {title}")).collect();
+        there.extend((!self.plan.is_empty()).then(|| "plan".to_owned()));
+        there.extend((!self.thinking.is_empty()).then(|| "thinking".to_owned()));
+        match what {
+            Some("plan") if !self.plan.is_empty() => Ok(self.plan.iter().map(step).collect::<Vec<_>>().join("\n")),
+            Some("thinking") if !self.thinking.is_empty() => Ok(self.thinking.clone()),
+            Some(number) if number.parse::<usize>().is_ok_and(|number| (1..=self.tools.len()).contains(&number)) => {
+                let at = number.parse::<usize>().unwrap_or(1) - 1;
+                Ok(format!("{}\n{}", self.tools[at].0, self.tools[at].1))
+            }
+            _ if there.is_empty() => Err("the last answer has nothing to open".to_owned()),
+            Some(other) => Err(format!("the last answer has no {other:?}; it has:\n{}", there.join("\n"))),
+            None => Ok(there.join("\n")),
+        }
+    }
+}
+
+/// What a sub-agent does stands below it.
+pub(super) fn indent(start: &ToolStart) -> String {
+    if start.parent.is_some() { "  ".to_owned() } else { String::new() }
+}
+
+/// The line that stands for a sub-agent or something in the background.
+pub(super) fn task_line(task: &Task) -> String {
+    let sign = match task.status {
+        TaskStatus::Running => "⚙",
+        TaskStatus::Done => "✓",
+        TaskStatus::Failed | TaskStatus::Stopped => "✗",
+    };
+    let summary = task.summary.as_ref().filter(|summary| **summary != task.title).map(|summary| format!(": {summary}")).unwrap_or_default();
+    format!("{sign} {}{summary}", task.title)
+}
+
+fn add(to: &mut String, text: &str) {
+    let room = ONE.saturating_sub(to.len());
+    to.push_str(&text[..text.floor_char_boundary(room)]);
+}
+
+fn step(entry: &PlanEntry) -> String {
+    let mark = match entry.status {
+        PlanStatus::Done => '☑',
+        PlanStatus::Active => '▶',
+        PlanStatus::Pending => '☐',
+    };
+    format!("{mark} {}", one_line(&entry.text))
+}
+
+/// A text on one line, and not too much of it.
+pub(super) fn shortened(line: &str) -> String {
+    let line = one_line(line);
+    match line.char_indices().nth(LINE) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    }
+}
+
+/// A file, and how many lines of it came and went.
+fn changed(diff: &FileDiff) -> String {
+    let told = told(diff);
+    let count = |sign: char, head: &str| told.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count();
+    format!("{} +{} -{}", one_line(&diff.path), count('+', "+++ "), count('-', "--- "))
+}
+
+fn told(diff: &FileDiff) -> String {
+    let text = match (&diff.unified, &diff.old_text, &diff.new_text) {
+        (Some(unified), ..) => unified.clone(),
+        (None, old, new) => {
+            let (old, new) = (old.as_deref().unwrap_or_default(), new.as_deref().unwrap_or_default());
+            similar::TextDiff::from_lines(old, new).unified_diff().context_radius(3).to_string()
+        }
+    };
+    clean_text(text.trim_end_matches('\n')).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::ToolStatus;
+
+    fn end(output: Option<&str>, diffs: Vec<FileDiff>) -> ToolEnd {
+        ToolEnd { id: "t".to_owned(), status: ToolStatus::Ok, output: output.map(str::to_owned), exit_code: None, diffs }
+    }
+
+    #[test]
+    fn output_is_a_line_and_can_be_opened() {
+        let mut folded = Folded::default();
+        assert_eq!(folded.ended("a", &end(None, Vec::new())), Vec::<String>::new());
+        assert_eq!(folded.ended("b", &end(Some("one\n"), Vec::new())), ["| one"]);
+        assert_eq!(folded.ended("c", &end(Some("one\n\x1b[2Jtwo\nthree"), Vec::new())), ["| one … 2 more lines (/open 2)"]);
+        folded.output("t", "strea");
+        folded.output("t", "med\nmore");
+        assert_eq!(folded.ended("d", &end(None, Vec::new())), ["| streamed … 1 more line (/open 3)"]);
+        assert_eq!(folded.open(Some("2")).as_deref(), Ok("c\none\ntwo\nthree"));
+        assert_eq!(folded.open(None).as_deref(), Ok("1: b\n2: c\n3: d"));
+        assert!(folded.open(Some("9")).is_err_and(|why| why.contains("no \"9\"") && why.contains("3: d")));
+    }
+
+    #[test]
+    fn changes_are_counted_and_can_be_read() {
+        let mut folded = Folded::default();
+        let diff = |path: &str, old: Option<&str>, new: &str| FileDiff {
+            path: path.to_owned(),
+            old_text: old.map(str::to_owned),
+            new_text: Some(new.to_owned()),
+            ..FileDiff::default()
+        };
+        let diffs = vec![diff("a.rs", Some("x\ny\n"), "x\nz\nw\n"), diff("b.rs", None, "new\n")];
+        assert_eq!(folded.ended("Edit", &end(Some("done"), diffs)), ["± a.rs +2 -1 (/open 1)", "± b.rs +1 -0 (/open 1)"]);
+        let opened = folded.open(Some("1")).expect("it is there");
+        assert!(opened.contains("-y\n+z\n+w") && opened.contains("+new") && opened.ends_with("done"), "{opened}");
+    }
+
+    #[test]
+    fn the_plan_is_told_when_it_changes() {
+        let mut folded = Folded::default();
+        let entry = |text: &str, status| PlanEntry { text: text.to_owned(), status };
+        let plan = vec![entry("read", PlanStatus::Done), entry("write", PlanStatus::Active), entry("rest", PlanStatus::Pending)];
+        assert_eq!(folded.planned(&plan).as_deref(), Some("☑ 1 of 3: write (/open plan)"));
+        assert_eq!(folded.planned(&plan), None);
+        assert_eq!(folded.names(), ["plan"]);
+        assert_eq!(folded.open(Some("plan")).as_deref(), Ok("☑ read\n▶ write\n☐ rest"));
+        assert!(Folded::default().open(None).is_err());
+    }
+}

@@ -1,0 +1,400 @@
+//! Printing one answer: as it comes for somebody who sits there, whole otherwise.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+
+use super::folded::{self, Folded, shortened};
+use super::outlet::{Answers, Shared};
+use super::questions::Waiting;
+use super::status::left;
+use crate::agent::{EventKind, TaskStatus, Text, ToolEnd, ToolStart, ToolStatus};
+use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Reply, Settlement, Unseen};
+use crate::event::{Event, Origin};
+use crate::fold::Transcript;
+use crate::plain::{clean_text, one_line};
+
+/// The answer to one event on the screen.
+pub(super) struct ConsoleReply {
+    shared: Arc<Shared>,
+    /// Whether it answers a prompt of the terminal: only those are counted.
+    asked: bool,
+    /// What was printed of each text part, in the order of appearance.
+    printed: Vec<(u32, String)>,
+    at_line_start: bool,
+    thinking: bool,
+    /// Tools whose line was printed, by id.
+    announced: HashSet<String>,
+    /// Notices that were printed.
+    noticed: Vec<String>,
+    /// What was folded before is forgotten.
+    begun: bool,
+}
+
+impl ConsoleReply {
+    pub(super) fn new(shared: Arc<Shared>, event: &Event) -> Self {
+        shared.screen.status(|status| status.begin(Instant::now()));
+        Self {
+            shared,
+            asked: event.origin == Origin::Console,
+            printed: Vec::new(),
+            at_line_start: true,
+            thinking: false,
+            announced: HashSet::new(),
+            noticed: Vec::new(),
+            begun: false,
+        }
+    }
+
+    fn text(&mut self, text: &Text) {
+        let shown = clean_text(&text.text).into_owned();
+        let new_part = self.printed.last().is_none_or(|(part, _)| *part != text.part);
+        if new_part {
+            let known = self.printed.iter().any(|(part, before)| *part == text.part && text.replace && *before == shown);
+            if known || shown.is_empty() {
+                return;
+            }
+            self.fresh_line();
+            self.printed.push((text.part, String::new()));
+        }
+        let Some((_, before)) = self.printed.last_mut() else { return };
+        let addition = if !text.replace {
+            before.push_str(&shown);
+            shown
+        } else if let Some(rest) = shown.strip_prefix(before.as_str()) {
+            let rest = rest.to_owned();
+            before.clone_from(&shown);
+            rest
+        } else {
+            // What stands on the terminal cannot be taken back.
+            before.clone_from(&shown);
+            format!("\n{shown}")
+        };
+        self.emit(&addition);
+    }
+
+    fn emit(&mut self, text: &str) {
+        if let Some(last) = text.chars().last() {
+            self.shared.print(text);
+            self.at_line_start = last == '\n';
+        }
+    }
+
+    fn fresh_line(&mut self) {
+        if !self.at_line_start {
+            self.emit("\n");
+        }
+    }
+
+    /// Changes what is open, prints what that brings, and only then lets the next line answer it.
+    fn questions(&mut self, change: impl FnOnce(&mut Waiting) -> Option<String>) {
+        let shared = self.shared.clone();
+        shared.questions.send_modify(|waiting| {
+            let Some(text) = change(waiting) else { return };
+            self.fresh_line();
+            self.emit(&text);
+            if !waiting.is_empty() {
+                self.shared.prompt();
+            }
+        });
+        let asks = !shared.questions.borrow().is_empty();
+        shared.screen.status(|status| status.ask(asks));
+    }
+
+    fn aside(&mut self, text: &str) {
+        self.fresh_line();
+        self.shared.aside(text);
+        self.at_line_start = true;
+    }
+
+    fn notice(&mut self, notice: &str) {
+        let line = one_line(notice);
+        if !self.noticed.contains(&line) {
+            self.aside(&format!("· {line}"));
+            self.noticed.push(line);
+        }
+    }
+
+    /// Tells of a tool, once: as soon as it is known what it is about, or at its end.
+    fn announce(&mut self, start: &ToolStart) {
+        if self.announced.insert(start.id.clone()) {
+            self.aside(&format!("{}⚙ {}", folded::indent(start), tool_line(start)));
+        }
+    }
+
+    fn ended(&mut self, end: &ToolEnd, start: Option<&ToolStart>) {
+        if let Some(start) = start {
+            self.announce(start);
+        }
+        let (before, title) = start.map_or((String::new(), "tool".to_owned()), |start| (folded::indent(start), tool_line(start)));
+        let lines = self.shared.folded().ended(&title, end);
+        for line in lines {
+            self.aside(&format!("{before}  {line}"));
+        }
+        if end.status != ToolStatus::Ok {
+            let name = start.map_or("tool".to_owned(), |start| one_line(&start.native_name));
+            let code = end.exit_code.map(|code| format!(" with code {code}")).unwrap_or_default();
+            self.aside(&format!("{before}✗ {name}: {}{code}", format!("{:?}", end.status).to_lowercase()));
+        }
+    }
+
+    /// Whether all of an answer was printed as it came: as one of its parts, or as the last ones together.
+    fn streamed(&self, text: &str) -> bool {
+        let bare = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+        let wanted = bare(text);
+        let all: String = self.printed.iter().map(|(_, printed)| bare(printed)).collect();
+        all.ends_with(&wanted) || self.printed.iter().any(|(_, printed)| bare(printed) == wanted)
+    }
+}
+
+#[async_trait]
+impl Reply for ConsoleReply {
+    fn update(&mut self, event: &EventKind, transcript: &Transcript) {
+        if !self.shared.live {
+            return;
+        }
+        self.shared.screen.status(|status| status.hear(event, transcript));
+        if !std::mem::replace(&mut self.begun, true) {
+            *self.shared.folded() = Folded::default();
+        }
+        match event {
+            EventKind::Text(Text { parent: Some(parent), text, .. }) => self.shared.folded().output(parent, text),
+            EventKind::Text(text) => self.text(text),
+            EventKind::Task(task) if task.background || task.status != TaskStatus::Running => self.aside(&folded::task_line(task)),
+            EventKind::Thinking(_) => {
+                self.shared.folded().keep_thinking(transcript);
+                if self.thinking {
+                    return;
+                }
+                self.thinking = true;
+                self.aside("… thinking (/open thinking)");
+            }
+            EventKind::ToolStart(start) => {
+                self.thinking = false;
+                // A tool may be told twice, the second time with what it is about.
+                if start.target.is_some() || !(start.title.is_empty() || start.title == start.native_name) {
+                    self.announce(start);
+                }
+            }
+            EventKind::ToolOutput(output) => self.shared.folded().output(&output.id, &output.text),
+            EventKind::ToolEnd(end) => self.ended(end, transcript.tool(&end.id).map(|tool| &tool.start)),
+            EventKind::Plan(plan) => {
+                let line = self.shared.folded().planned(plan);
+                if let Some(line) = line {
+                    self.aside(&line);
+                }
+            }
+            EventKind::Retry(failure) => self.aside(&format!("↻ the agent is retrying: {}", one_line(&failure.message))),
+            EventKind::Notice(notice) => self.notice(notice),
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, question: &OpenQuestion, _unseen: Unseen) {
+        self.questions(|waiting| waiting.ask(question));
+    }
+
+    fn settled(&mut self, id: &str, how: &Settlement) {
+        self.questions(|waiting| waiting.settle(id, how));
+    }
+
+    async fn finish(mut self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        self.shared.screen.status(|status| status.end(&answer));
+        let text = clean_text(&answer.text);
+        if self.shared.live {
+            if !text.trim().is_empty() && !self.streamed(&text) {
+                self.fresh_line();
+                self.emit(&text);
+            }
+            self.fresh_line();
+            if self.asked && text.trim().is_empty() && answer.failure.is_none() {
+                self.aside("· The agent finished without an answer.");
+            }
+        } else if !text.trim().is_empty() {
+            self.emit(&text);
+            self.fresh_line();
+        }
+        for notice in &answer.notices {
+            self.notice(notice);
+        }
+        for file in &answer.files {
+            self.aside(&format!("📎 {} ({})", file.name, file.path.display()));
+        }
+        if let Some(failure) = &answer.failure {
+            self.aside(&format!("✗ {failure}"));
+            if let Some(detail) = &answer.detail {
+                self.aside(&format!("  {}", one_line(detail)));
+            }
+            if answer.offer.is_some() {
+                self.aside("  what the agent said is kept; /recover delivers it once a newer backend can read it");
+            }
+        } else if self.shared.live {
+            self.aside(&footer(&answer));
+        }
+        if !self.asked {
+            self.shared.prompt();
+            return Ok(());
+        }
+        let failed = u32::from(answer.failure.is_some());
+        self.shared.answers.send_modify(|answers| *answers = Answers { all: answers.all + 1, failed: answers.failed + failed });
+        Ok(())
+    }
+}
+
+fn tool_line(start: &ToolStart) -> String {
+    let about = if start.title.is_empty() { start.target.as_deref().unwrap_or_default() } else { &start.title };
+    let about = if about == start.native_name { "" } else { about };
+    shortened(&format!("{} {about}", start.native_name))
+}
+
+fn footer(answer: &Answer) -> String {
+    let mut footer = format!("[{}", answer.backend);
+    if let Some(model) = &answer.model {
+        footer.push_str(&format!(" · {model}"));
+    }
+    footer.push_str(&format!(" · {:.1} s", answer.took.as_secs_f64()));
+    if let Some(usage) = &answer.usage {
+        footer.push_str(&format!(" · {} in, {} out", usage.input.saturating_add(usage.cached), usage.output));
+        if let Some(cost) = usage.cost_usd {
+            footer.push_str(&format!(" · ${cost:.4}"));
+        }
+        if let Some(left) = left(usage) {
+            footer.push_str(&format!(" · {left}% of the context left"));
+        }
+    }
+    footer.push(']');
+    footer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use super::super::outlet::Console;
+    use super::super::screen::Screen;
+    use super::*;
+    use crate::agent::{Failure, FailureKind, PlanEntry, PlanStatus, ToolOutput, Usage};
+    use crate::dispatch::Outlet as _;
+    use crate::event::{EventKind as Kind, Lane, NewEvent};
+
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// An answer that is told in these events and comes to this text, as it stands on a terminal.
+    async fn shown(events: &[EventKind], answer: Answer) -> (String, Console) {
+        let paper = Paper::default();
+        let console = Console::of(true, false, Screen::plain(Box::new(paper.clone()), false));
+        let event = NewEvent::new(Kind::Message, Lane::Console, Origin::Internal { channel: None }, "").accepted(1, 0);
+        let (mut reply, mut transcript) = (console.open(&event), Transcript::default());
+        for event in events {
+            transcript.apply(event);
+            reply.update(event, &transcript);
+        }
+        reply.finish(answer).await.unwrap();
+        let shown = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
+        (shown.trim_end_matches("> ").to_owned(), console)
+    }
+
+    fn answer(text: &str) -> Answer {
+        Answer {
+            text: text.to_owned(),
+            failure: None,
+            notices: Vec::new(),
+            backend: "Agent".to_owned(),
+            model: None,
+            detail: None,
+            usage: None,
+            took: Duration::from_millis(1500),
+            offer: None,
+            ping: None,
+            files: vec![],
+        }
+    }
+
+    fn text(part: u32, text: &str) -> EventKind {
+        EventKind::Text(Text { part, text: text.to_owned(), replace: false, parent: None })
+    }
+
+    fn tool(id: &str, parent: Option<&str>, title: &str, target: Option<&str>) -> EventKind {
+        let (id, parent) = (id.to_owned(), parent.map(str::to_owned));
+        let (kind, native_name, title, input) = ("bash".to_owned(), "Bash".to_owned(), title.to_owned(), "{}".to_owned());
+        EventKind::ToolStart(ToolStart { id, parent, kind, native_name, title, target: target.map(str::to_owned), input })
+    }
+
+    fn end(id: &str, status: ToolStatus, output: Option<&str>) -> EventKind {
+        let (id, output) = (id.to_owned(), output.map(str::to_owned));
+        EventKind::ToolEnd(ToolEnd { id, status, output, exit_code: None, diffs: Vec::new() })
+    }
+
+    #[tokio::test]
+    async fn a_tool_is_told_once_when_it_is_known_what_it_is_about() {
+        let events = [
+            tool("1", None, "Bash", None),
+            tool("1", None, "ls -l", Some("ls -l")),
+            EventKind::ToolOutput(ToolOutput { id: "1".to_owned(), text: "a\nb\n".to_owned() }),
+            end("1", ToolStatus::Ok, None),
+            tool("2", None, "Bash", None),
+            end("2", ToolStatus::Failed, Some("no")),
+            tool("3", Some("2"), "make", Some("make")),
+        ];
+        let (shown, console) = shown(&events, answer("")).await;
+        assert_eq!(shown, "⚙ Bash ls -l\n  | a … 1 more line (/open 1)\n⚙ Bash\n  | no\n✗ Bash: failed\n  ⚙ Bash make\n[Agent · 1.5 s]\n");
+        assert_eq!(console.shared().folded().open(Some("1")).as_deref(), Ok("Bash ls -l\na\nb"));
+    }
+
+    #[tokio::test]
+    async fn a_notice_is_told_once() {
+        let notice = || "The limit is near.".to_owned();
+        let notices = vec![notice(), "Another.".to_owned()];
+        let (shown, _) = shown(&[EventKind::Notice(notice())], Answer { notices, ..answer("") }).await;
+        assert_eq!(shown, "· The limit is near.\n· Another.\n[Agent · 1.5 s]\n");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_went_on_in_another_message_is_not_told_again() {
+        let events =
+            [text(0, "Let me see."), tool("1", None, "ls", Some("ls")), text(1, "The first half of it"), text(2, ", and the second.")];
+        let (shown, _) = shown(&events, answer("The first half of it, and the second.")).await;
+        assert_eq!(shown, "Let me see.\n⚙ Bash ls\nThe first half of it\n, and the second.\n[Agent · 1.5 s]\n");
+        let (shown, _) = self::shown(&[text(0, "What came")], answer("What counts")).await;
+        assert_eq!(shown, "What came\nWhat counts\n[Agent · 1.5 s]\n", "another one is");
+    }
+
+    #[tokio::test]
+    async fn plan_thinking_and_what_is_left_are_told_in_a_line_each() {
+        let entry = |text: &str, status| PlanEntry { text: text.to_owned(), status };
+        let thought = |text: &str| EventKind::Thinking(Text { part: 0, text: text.to_owned(), replace: false, parent: None });
+        let plan = EventKind::Plan(vec![entry("look", PlanStatus::Done), entry("write", PlanStatus::Active)]);
+        let retry = EventKind::Retry(Failure { kind: FailureKind::Overloaded, message: "busy".to_owned(), retry_after_ms: None });
+        let events = [thought("Hm"), thought(", well."), plan.clone(), plan, retry];
+        let usage = Usage {
+            input: 10,
+            output: 5,
+            cached: 90,
+            cost_usd: Some(0.012),
+            context_used: Some(50_000),
+            context_size: Some(200_000),
+            ..Usage::default()
+        };
+        let answer = Answer { usage: Some(usage), model: Some("m-1".to_owned()), ..answer("") };
+        let (shown, console) = shown(&events, answer).await;
+        let wanted = "… thinking (/open thinking)\n☑ 1 of 2: write (/open plan)\n↻ the agent is retrying: busy\n\
+                      [Agent · m-1 · 1.5 s · 100 in, 5 out · $0.0120 · 75% of the context left]\n";
+        assert_eq!(shown, wanted);
+        assert_eq!(console.shared().folded().open(Some("thinking")).as_deref(), Ok("Hm, well."));
+    }
+}

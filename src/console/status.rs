@@ -1,0 +1,209 @@
+//! The line below the one that is being written: who answers, what is going on, what is left and what it cost. Pure.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use crate::agent::{EventKind, Usage};
+use crate::dispatch::{Answer, Setting, View};
+use crate::fold::Transcript;
+use crate::plain::one_line;
+
+/// A tool that is a sub-agent, in the words of the contract.
+const SUB_AGENT: &str = "agent_spawn";
+
+/// What is known.
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    backend: String,
+    model: Option<String>,
+    /// Settings that people chose, such as plan mode.
+    chosen: Vec<String>,
+    turn: Option<Turn>,
+    /// Prompts behind the running one.
+    waiting: u32,
+    /// Percents.
+    context_left: Option<u64>,
+    /// Of all answers, in dollars.
+    cost: f64,
+}
+
+#[derive(Debug)]
+struct Turn {
+    since: Instant,
+    doing: String,
+    sub_agents: usize,
+    asks: bool,
+}
+
+impl Status {
+    /// Who answers, and how.
+    pub(super) fn look(&mut self, view: &View) {
+        let backend = if view.label.is_empty() { &view.backend } else { &view.label };
+        if self.backend != *backend {
+            self.backend = one_line(backend);
+            self.forget();
+        }
+        let knob = |setting| view.knobs.iter().find(move |knob| knob.setting == setting);
+        let model = knob(Setting::Model).filter(|knob| knob.current.is_some()).map(|knob| one_line(knob.shown()));
+        self.model = model.or(self.model.take());
+        let chosen = [Setting::Mode, Setting::Safety, Setting::Effort].into_iter().filter_map(knob).filter(|knob| knob.chosen);
+        self.chosen = chosen.map(|knob| format!("{} {}", knob.setting.title().to_lowercase(), one_line(knob.shown()))).collect();
+    }
+
+    /// A turn begins.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.turn = Some(Turn { since: now, doing: "working".to_owned(), sub_agents: 0, asks: false });
+    }
+
+    /// The agent did something.
+    pub(super) fn hear(&mut self, event: &EventKind, transcript: &Transcript) {
+        if let EventKind::Usage(usage) = event {
+            self.context_left = left(usage).or(self.context_left);
+        }
+        let Some(turn) = &mut self.turn else { return };
+        let open = || transcript.open_tools();
+        turn.doing = match event {
+            EventKind::Retry(_) => "trying again".to_owned(),
+            EventKind::Thinking(_) => "thinking".to_owned(),
+            EventKind::Text(_) => "answering".to_owned(),
+            EventKind::ToolStart(_) | EventKind::ToolEnd(_) => {
+                open().next_back().map_or_else(|| "working".to_owned(), |tool| one_line(&tool.start.native_name))
+            }
+            _ => return,
+        };
+        let spawned = open().filter(|tool| tool.start.kind == SUB_AGENT).map(|tool| tool.start.id.as_str());
+        let agents: HashSet<&str> = spawned.chain(open().filter_map(|tool| tool.start.parent.as_deref())).collect();
+        turn.sub_agents = agents.len();
+    }
+
+    /// So many prompts wait behind the running one.
+    pub(super) fn wait(&mut self, waiting: u32) {
+        self.waiting = waiting;
+    }
+
+    /// The agent waits for people, or goes on.
+    pub(super) fn ask(&mut self, asks: bool) {
+        if let Some(turn) = &mut self.turn {
+            turn.asks = asks;
+        }
+    }
+
+    /// The turn is over.
+    pub(super) fn end(&mut self, answer: &Answer) {
+        self.turn = None;
+        self.model = answer.model.as_deref().map(one_line).or(self.model.take());
+        if let Some(usage) = &answer.usage {
+            self.context_left = left(usage).or(self.context_left);
+            self.cost += usage.cost_usd.unwrap_or(0.0);
+        }
+    }
+
+    /// Another conversation, model or backend: what its answers said is not known of this one.
+    pub(super) fn forget(&mut self) {
+        (self.model, self.context_left) = (None, None);
+    }
+
+    /// All of it in a line.
+    pub(super) fn line(&self, now: Instant) -> String {
+        let mut parts: Vec<String> = vec![self.backend.clone()];
+        parts.extend(self.model.clone());
+        parts.extend(self.chosen.iter().cloned());
+        if let Some(turn) = &self.turn {
+            let doing = if turn.asks { "asks you" } else { &turn.doing };
+            parts.push(format!("{doing} {}", took(now.saturating_duration_since(turn.since).as_secs())));
+            match turn.sub_agents {
+                0 => {}
+                1 => parts.push("1 sub-agent".to_owned()),
+                several => parts.push(format!("{several} sub-agents")),
+            }
+        }
+        parts.extend((self.waiting > 0).then(|| format!("{} waiting", self.waiting)));
+        parts.extend(self.context_left.map(|left| format!("{left}% of the context left")));
+        parts.extend((self.cost > 0.0).then(|| format!("${:.4}", self.cost)));
+        parts.join(" · ")
+    }
+}
+
+fn took(seconds: u64) -> String {
+    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
+}
+
+/// How much of the context is left, in percents.
+pub(super) fn left(usage: &Usage) -> Option<u64> {
+    match (usage.context_used, usage.context_size) {
+        (Some(used), Some(size @ 1..)) => Some(100_u64.saturating_sub(u64::from(used) * 100 / u64::from(size))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::agent::descriptor::Choice;
+    use crate::agent::{Text, ToolEnd, ToolStart, ToolStatus};
+    use crate::dispatch::Knob;
+
+    fn knob(setting: Setting, current: Option<&str>, chosen: bool) -> Knob {
+        let choices = vec![Choice { id: "plan".to_owned(), label: "Plan".to_owned() }];
+        Knob { setting, current: current.map(str::to_owned), chosen, choices, open: true }
+    }
+
+    fn tool(id: &str, parent: Option<&str>, kind: &str) -> EventKind {
+        let (id, parent, native_name) = (id.to_owned(), parent.map(str::to_owned), format!("Do{id}"));
+        EventKind::ToolStart(ToolStart {
+            id,
+            parent,
+            kind: kind.to_owned(),
+            native_name,
+            title: String::new(),
+            target: None,
+            input: String::new(),
+        })
+    }
+
+    #[test]
+    fn it_tells_who_answers_what_is_going_on_and_what_is_left() {
+        let (mut status, now, mut transcript) = (Status::default(), Instant::now(), Transcript::default());
+        let knobs =
+            vec![knob(Setting::Model, Some("opus"), false), knob(Setting::Mode, Some("plan"), true), knob(Setting::Safety, None, false)];
+        let view = View { backend: "claude".to_owned(), label: "Claude Code".to_owned(), knobs, ..View::default() };
+        status.look(&view);
+        assert_eq!(status.line(now), "Claude Code · opus · mode Plan");
+        status.begin(now);
+        let later = now + Duration::from_secs(75);
+        assert_eq!(status.line(later), "Claude Code · opus · mode Plan · working 1 min 15 s");
+        let mut told = |status: &mut Status, event: EventKind| {
+            transcript.apply(&event);
+            status.hear(&event, &transcript);
+            status.line(now).split(" · ").skip(3).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let text = |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
+        assert_eq!(told(&mut status, EventKind::Thinking(text("hm"))), ["thinking 0 s"]);
+        assert_eq!(told(&mut status, tool("a", None, SUB_AGENT)), ["Doa 0 s", "1 sub-agent"]);
+        assert_eq!(told(&mut status, tool("b", Some("a"), "bash")), ["Dob 0 s", "1 sub-agent"]);
+        assert_eq!(told(&mut status, tool("c", Some("x"), "bash")), ["Doc 0 s", "2 sub-agents"]);
+        status.ask(true);
+        assert_eq!(status.line(now), "Claude Code · opus · mode Plan · asks you 0 s · 2 sub-agents");
+        status.ask(false);
+        status.wait(1);
+        assert!(status.line(now).ends_with(" · 1 waiting"));
+        status.wait(0);
+        for id in ["a", "b", "c"] {
+            let end = ToolEnd { id: id.to_owned(), status: ToolStatus::Ok, output: None, exit_code: None, diffs: Vec::new() };
+            told(&mut status, EventKind::ToolEnd(end));
+        }
+        assert_eq!(told(&mut status, EventKind::Text(text("yes"))), ["answering 0 s"]);
+        let usage = Usage { cost_usd: Some(0.25), context_used: Some(50), context_size: Some(200), ..Usage::default() };
+        assert_eq!(told(&mut status, EventKind::Usage(usage.clone())), ["answering 0 s", "75% of the context left"]);
+        let answer = Answer { model: Some("opus-5".to_owned()), usage: Some(usage), ..Answer::default() };
+        status.end(&answer);
+        status.begin(now);
+        status.end(&answer);
+        assert_eq!(status.line(now), "Claude Code · opus-5 · mode Plan · 75% of the context left · $0.5000");
+        status.forget();
+        status.look(&View { backend: "codex".to_owned(), ..View::default() });
+        assert_eq!(status.line(now), "codex · $0.5000");
+    }
+}

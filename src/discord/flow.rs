@@ -1,0 +1,143 @@
+//! How many requests go out in a second, and which go first: Discord takes 50 a second of a bot, whatever they are about
+//! (its documentation, topics/rate-limits). Owns no I/O and no clock.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+const SPAN: Duration = Duration::from_secs(1);
+
+/// What a request is worth where there is no room for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// What people wait for: it goes out as soon as there is room.
+    Answer,
+    /// Typing, and texts that the next one makes superfluous.
+    Draft,
+    /// Reactions that say something by themselves: they wait until there is room.
+    Sign,
+    /// Reactions that are left out where there is none.
+    Hint,
+}
+
+/// When the requests of the last second went out, and when those go that wait. Never more than `most` in any second.
+#[derive(Debug)]
+pub(super) struct Flow {
+    most: usize,
+    /// In order; of those to come, the earliest time.
+    times: VecDeque<Instant>,
+    /// How many are forgotten.
+    gone: u64,
+}
+
+/// The place of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
+impl Flow {
+    /// At most so many in a second; 0: no limit.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, times: VecDeque::new(), gone: 0 }
+    }
+
+    /// Takes a place. An answer always gets one; others only where some are left for the answers to come. None: there is no
+    /// limit, it may go out at once.
+    ///
+    /// # Errors
+    /// When to ask again.
+    pub(super) fn take(&mut self, rank: Rank, now: Instant) -> Result<Option<Ticket>, Duration> {
+        if self.most == 0 {
+            return Ok(None);
+        }
+        while self.times.front().is_some_and(|at| now.saturating_duration_since(*at) >= SPAN) {
+            self.times.pop_front();
+            self.gone += 1;
+        }
+        let share = match rank {
+            Rank::Answer => self.most,
+            Rank::Draft => (self.most * 3).div_ceil(4),
+            Rank::Sign | Rank::Hint => self.most.div_ceil(2),
+        };
+        let taken = self.times.len();
+        // There is room once the one is a second old that so many others came after.
+        let free = taken.checked_sub(share).map_or(now, |before| self.times[before] + SPAN);
+        if free > now && rank != Rank::Answer {
+            return Err(free - now);
+        }
+        self.times.push_back(free.max(now));
+        Ok(Some(Ticket(self.gone + taken as u64)))
+    }
+
+    /// Goes out, when it is time. Who comes late makes others later: what counts is when requests arrive.
+    ///
+    /// # Errors
+    /// How long to wait.
+    pub(super) fn go(&mut self, ticket: Ticket, now: Instant) -> Result<(), Duration> {
+        // One that is forgotten was due more than a second ago.
+        let Some(mut at) = ticket.0.checked_sub(self.gone).map(|at| at as usize).filter(|at| *at < self.times.len()) else { return Ok(()) };
+        if self.times[at] > now {
+            return Err(self.times[at] - now);
+        }
+        self.times[at] = now;
+        while at + self.most < self.times.len() && self.times[at + self.most] < self.times[at] + SPAN {
+            self.times[at + self.most] = self.times[at] + SPAN;
+            at += self.most;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn whatever_is_asked_for_no_second_has_more_than_the_limit_also_when_requests_come_late() {
+        let (mut flow, began) = (Flow::new(45), Instant::now());
+        let (mut out, mut waiting, mut answers): (Vec<Instant>, Vec<Ticket>, usize) = (Vec::new(), Vec::new(), 0);
+        for number in 0..60_000_u32 {
+            // Every second nothing moves for a while.
+            let now = began + MS * number;
+            if number < 3_000 {
+                let rank = [Rank::Answer, Rank::Sign, Rank::Draft, Rank::Answer, Rank::Hint][number as usize % 5];
+                answers += usize::from(rank == Rank::Answer);
+                waiting.extend(flow.take(rank, now).ok().flatten());
+            }
+            if number % 1_000 > 300 {
+                waiting.retain(|ticket| match flow.go(*ticket, now) {
+                    Ok(()) => {
+                        out.push(now);
+                        false
+                    }
+                    Err(_) => true,
+                });
+            }
+        }
+        assert!(waiting.is_empty() && out.len() >= answers, "every answer has its place: {}", out.len());
+        assert!(out.windows(46).all(|some| some[45] - some[0] >= SPAN), "46 within a second");
+    }
+
+    #[test]
+    fn answers_leave_no_room_for_signs_and_drafts_leave_some_for_answers() {
+        let (mut flow, now) = (Flow::new(10), Instant::now());
+        let taken = |flow: &mut Flow, rank, at| (0..20).filter(|_| flow.take(rank, at).is_ok()).count();
+        assert_eq!(taken(&mut flow, Rank::Sign, now), 5);
+        assert_eq!(taken(&mut flow, Rank::Draft, now), 3);
+        let mut answer = |wait: Option<Duration>| {
+            let ticket = flow.take(Rank::Answer, now).unwrap().unwrap();
+            assert_eq!(flow.go(ticket, now).err(), wait);
+        };
+        answer(None);
+        answer(None);
+        answer(Some(SPAN));
+        assert_eq!(flow.take(Rank::Sign, now + SPAN / 2), Err(SPAN / 2));
+        assert_eq!(taken(&mut flow, Rank::Hint, now + SPAN), 4, "what was promised counts");
+    }
+
+    #[test]
+    fn without_a_limit_nothing_waits() {
+        let (mut flow, now) = (Flow::new(0), Instant::now());
+        assert!((0..10_000).all(|_| flow.take(Rank::Sign, now) == Ok(None)));
+    }
+}

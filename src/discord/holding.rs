@@ -1,0 +1,173 @@
+//! Answers that cannot go out yet: their order in a channel, and what they wait for.
+//!
+//! Nothing here gives up. An answer that Discord does not take now is tried again as soon as what kept it is over: Discord
+//! answers again, a rate limit ends, a permission is back; and now and then without a sign of that. Those behind it in its
+//! channel wait for it. Pinned by `tests/discord/holding.rs` and `tests/gateway/delivery.rs`.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+
+use super::Inner;
+use super::rest::RestError;
+
+/// Between two tries while Discord is away, at most: others notice its return too.
+const AWAY: Duration = Duration::from_secs(30);
+/// Channels with a line from which on those are looked for in which nobody waits.
+const MANY: usize = 512;
+
+/// The lines of all channels, and who hears of permissions.
+pub(super) struct Holding {
+    /// Told when the last one in the line of a channel is through.
+    lines: Mutex<HashMap<u64, oneshot::Receiver<()>>>,
+    permissions: watch::Sender<u64>,
+}
+
+impl Default for Holding {
+    fn default() -> Self {
+        Self { lines: Mutex::default(), permissions: watch::channel(0).0 }
+    }
+}
+
+/// A place in the line of a channel, until it is dropped.
+pub(super) struct Turn {
+    before: Option<oneshot::Receiver<()>>,
+    _over: oneshot::Sender<()>,
+}
+
+impl Turn {
+    /// Waits for all who came before.
+    pub(super) async fn come(&mut self) {
+        if let Some(before) = &mut self.before {
+            // Nobody says anything but by leaving.
+            let _ = before.await;
+            self.before = None;
+        }
+    }
+}
+
+impl Holding {
+    /// Takes the last place in the line of a channel.
+    pub(super) fn enter(&self, channel: u64) -> Turn {
+        let (over, told) = oneshot::channel();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() >= MANY {
+            lines.retain(|_, last| is_waiting(last));
+        }
+        let mut before = lines.insert(channel, told);
+        // Once it was seen that somebody is through, there is nothing to wait for.
+        if !before.as_mut().is_some_and(is_waiting) {
+            before = None;
+        }
+        Turn { before, _over: over }
+    }
+
+    /// Whether somebody is delivering an answer in a channel.
+    pub(super) fn is_busy(&self, channel: u64) -> bool {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&channel).is_some_and(is_waiting)
+    }
+
+    /// What the bot may do somewhere has changed.
+    pub(super) fn permissions_changed(&self) {
+        self.permissions.send_modify(|count| *count += 1);
+    }
+}
+
+fn is_waiting(last: &mut oneshot::Receiver<()>) -> bool {
+    matches!(last.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+}
+
+/// What keeps an answer from going out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    Away,
+    Limit(Duration),
+    Permission,
+}
+
+impl Obstacle {
+    /// None: it will never go out.
+    fn of(error: &RestError) -> Option<Self> {
+        match error {
+            RestError::Unreachable { .. } => Some(Self::Away),
+            RestError::Limited(wait) | RestError::Crowded(wait) => Some(Self::Limit(*wait)),
+            error if error.is_without_channel() => None,
+            error if error.is_forbidden() || error.is_archived() => Some(Self::Permission),
+            RestError::Refused { .. } | RestError::TokenRefused | RestError::Untrusted(_) => None,
+        }
+    }
+}
+
+/// Looks out for the end of whatever keeps an answer from going out.
+pub(super) struct Watch {
+    back: watch::Receiver<u64>,
+    permissions: watch::Receiver<u64>,
+}
+
+impl Watch {
+    /// Begins: what happens from now on is seen.
+    pub(super) fn begin(inner: &Inner) -> Self {
+        Self { back: inner.api.rest.back(), permissions: inner.holding.permissions.subscribe() }
+    }
+
+    /// Waits until another try is worth it, the `tries`-th after this error. False: none ever is.
+    pub(super) async fn over(mut self, inner: &Inner, error: &RestError, tries: u32) -> bool {
+        let Some(obstacle) = Obstacle::of(error) else { return false };
+        let (clock, (first, most)) = (inner.api.rest.clock(), inner.options.windows.again);
+        let pause = first.saturating_mul(1 << tries.min(16)).min(most);
+        // The senders outlive whoever waits here.
+        match obstacle {
+            Obstacle::Limit(wait) => clock.sleep(wait).await,
+            Obstacle::Away => tokio::select! {
+                _ = self.back.changed() => {}
+                () = clock.sleep(pause.min(AWAY)) => {}
+            },
+            Obstacle::Permission => tokio::select! {
+                _ = self.permissions.changed() => {}
+                () = clock.sleep(pause) => {}
+            },
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_channels_line_moves_on_when_the_one_before_is_through() {
+        let holding = Holding::default();
+        let (mut first, mut second, mut other) = (holding.enter(1), holding.enter(1), holding.enter(2));
+        first.come().await;
+        other.come().await;
+        assert!(holding.is_busy(1) && holding.is_busy(2) && !holding.is_busy(3));
+        assert!(tokio::time::timeout(Duration::from_millis(20), second.come()).await.is_err(), "not before the first");
+        drop(first);
+        second.come().await;
+        assert!(holding.is_busy(1));
+        drop(second);
+        assert!(!holding.is_busy(1));
+        // Whoever comes after somebody looked.
+        let mut third = holding.enter(1);
+        third.come().await;
+        assert!(holding.is_busy(1));
+    }
+
+    #[test]
+    fn only_what_can_never_be_delivered_is_given_up() {
+        let refused = |status, code| RestError::Refused { status, code, message: String::new() };
+        let wait = Duration::from_secs(130);
+        assert_eq!(Obstacle::of(&RestError::Limited(wait)), Some(Obstacle::Limit(wait)));
+        assert_eq!(Obstacle::of(&RestError::Unreachable { waited: wait, last: String::new() }), Some(Obstacle::Away));
+        for code in [50_001, 50_013, 50_007] {
+            assert_eq!(Obstacle::of(&refused(403, code)), Some(Obstacle::Permission));
+        }
+        assert_eq!(Obstacle::of(&refused(400, 50_083)), Some(Obstacle::Permission), "a thread that is archived");
+        for (status, code) in [(404, 10_003), (400, 50_035), (413, 0)] {
+            assert_eq!(Obstacle::of(&refused(status, code)), None, "{code}");
+        }
+    }
+}

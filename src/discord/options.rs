@@ -1,0 +1,121 @@
+//! What the Discord adapter must know, and its time limits.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::StartError;
+use super::clock::Clock;
+use super::rest::Patience;
+use crate::config::{Config, FooterPart};
+use crate::redact::Redactor;
+
+/// What the adapter must know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The bot's token, without `Bot `.
+    pub token: SecretString,
+    /// Discord's address, without a trailing slash.
+    pub api_base: String,
+    /// Second name of `/ask` and, with `-reset`, of `/reset`.
+    pub command_alias: Option<String>,
+    /// Where what nobody asked for goes.
+    pub output_channel: Option<u64>,
+    /// Characters above which an answer becomes a file; none: never.
+    pub long_answer: Option<usize>,
+    /// Requests in a second, at most; 0: no limit of our own.
+    pub requests_per_second: usize,
+    /// What stands below an answer.
+    pub footer: Vec<FooterPart>,
+    /// Users with the rights of the application's owner.
+    pub owners: Vec<u64>,
+    /// Applied to everything that is sent.
+    pub redactor: Redactor,
+    /// Time limits.
+    pub windows: Windows,
+}
+
+impl Options {
+    /// Takes what the operator configured.
+    ///
+    /// # Errors
+    /// [`StartError::NoToken`].
+    pub fn from_config(config: &Config, redactor: Redactor) -> Result<Self, StartError> {
+        Ok(Self {
+            token: config.discord_bot_token.clone().ok_or(StartError::NoToken)?,
+            api_base: config.discord_api_base.clone(),
+            command_alias: config.command_alias.clone(),
+            output_channel: config.output_channel,
+            long_answer: config.long_answer,
+            requests_per_second: config.discord_requests_per_second,
+            footer: config.footer.clone(),
+            owners: config.owners.clone(),
+            redactor,
+            windows: Windows::default(),
+        })
+    }
+}
+
+/// Time limits; the defaults are right outside tests.
+#[derive(Clone, Debug)]
+pub struct Windows {
+    /// For a request that matters: one attempt, and all of them.
+    pub(super) send: Patience,
+    /// After which a login that is not connected is replaced.
+    pub(super) reconnect: Duration,
+    /// For which an interaction's token is used.
+    pub(super) interaction: Duration,
+    /// Between two tries of an answer that is held up: at first, and at most.
+    pub(super) again: (Duration, Duration),
+    /// What they go by.
+    clock: Clock,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self {
+            send: Patience::new(Duration::from_secs(30), Duration::from_secs(60)),
+            reconnect: Duration::from_secs(20),
+            interaction: Duration::from_secs(14 * 60),
+            again: (Duration::from_secs(5), Duration::from_secs(600)),
+            clock: Clock::default(),
+        }
+    }
+}
+
+impl Windows {
+    /// Sets how long a request is repeated: one attempt, and all of them together.
+    #[must_use]
+    pub fn send(mut self, attempt: Duration, total: Duration) -> Self {
+        self.send = Patience::new(attempt, total);
+        self
+    }
+
+    /// Sets after how long a login that is not connected is replaced.
+    #[must_use]
+    pub fn reconnect(mut self, after: Duration) -> Self {
+        self.reconnect = after;
+        self
+    }
+
+    /// Sets how long an interaction's token is used; Discord forgets it after 15 minutes.
+    #[must_use]
+    pub fn interaction(mut self, window: Duration) -> Self {
+        self.interaction = window;
+        self
+    }
+
+    /// Sets how long an answer that is held up waits before it is tried again, unless something happens: at first, and at
+    /// most.
+    #[must_use]
+    pub fn again(mut self, first: Duration, most: Duration) -> Self {
+        self.again = (first, most);
+        self
+    }
+
+    /// What the limits go by.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+}

@@ -1,0 +1,32 @@
+//! The button that stops a running turn, below the answer that grows.
+//!
+//! It says only which event it is about. Whoever may use `/stop` there may press it.
+
+use serde_json::{Value, json};
+
+/// What its id begins with.
+const PREFIX: &str = "stop:";
+/// What is said to whoever presses it too late.
+pub(super) const OVER: &str = "This is not running any more.";
+
+/// The button that stops the turn of an event.
+pub(super) fn row(event: u64) -> Value {
+    let button = json!({"type": 2, "style": 2, "label": "Stop", "emoji": {"name": "⏹️"}, "custom_id": format!("{PREFIX}{event}")});
+    json!([{"type": 1, "components": [button]}])
+}
+
+/// The event a button is about; none: it is another button.
+pub(super) fn event_of(custom_id: &str) -> Option<u64> {
+    custom_id.strip_prefix(PREFIX)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_is_about_one_event() {
+        assert_eq!(event_of(row(7)[0]["components"][0]["custom_id"].as_str().unwrap()), Some(7));
+        assert_eq!((event_of("stop:"), event_of("again:7"), event_of("ask:7:stop")), (None, None, None));
+    }
+}

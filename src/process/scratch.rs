@@ -1,0 +1,60 @@
+//! The temporary folders of agents: named after their gateway, so that those of one that was killed are found.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::gateway::Gateway;
+
+/// What the names of all of them begin with.
+const BEGIN: &str = "aetheel-";
+
+/// What the names of a gateway's begin with.
+pub(super) fn prefix(gateway: &Gateway) -> String {
+    format!("{BEGIN}{gateway}-")
+}
+
+/// Removes those in a folder that belong to this user and to gateways that no longer run; returns how many there were.
+pub(super) fn sweep(folder: &Path, own: &Gateway) -> usize {
+    let mut swept = 0;
+    for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let name = entry.file_name();
+        let of = name.to_str().and_then(|name| Gateway::parse(name.strip_prefix(BEGIN)?));
+        // Not followed, should it be a link.
+        let ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());
+        if !ours || of.is_none_or(|of| !own.has_seen_die(&of)) {
+            continue;
+        }
+        match std::fs::remove_dir_all(entry.path()) {
+            Ok(()) => swept += 1,
+            Err(error) => {
+                tracing::warn!(folder = %entry.path().display(), %error, "cannot remove a temporary folder that an earlier gateway left behind; hint: remove it");
+            }
+        }
+    }
+    swept
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_a_dead_gateway_are_removed_and_no_link_is_followed() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let own = Gateway::own().unwrap();
+        let dead = Gateway { start: own.start + 1, ..own.clone() };
+        let foreign = Gateway { namespace: "1".to_owned(), ..dead.clone() };
+        let at = |gateway: &Gateway, name: &str| folder.path().join(format!("{}{name}", prefix(gateway)));
+        for made in [at(&own, "a"), at(&dead, "b"), at(&foreign, "c"), folder.path().join("aetheel-abcdef"), folder.path().join("other")] {
+            std::fs::create_dir_all(made.join("tmp/deep")).unwrap();
+        }
+        std::fs::write(elsewhere.path().join("kept"), "").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), at(&dead, "link")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), at(&dead, "b").join("tmp/link")).unwrap();
+        assert_eq!(sweep(folder.path(), &own), 1);
+        assert!(!at(&dead, "b").exists() && elsewhere.path().join("kept").exists());
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!((left, sweep(folder.path(), &own)), (5, 0));
+    }
+}

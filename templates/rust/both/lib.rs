@@ -1,0 +1,172 @@
+//! {{name}} as a backend, run as the operator chooses: one process for a conversation, which hears prompts on stdin and asks before it
+//! acts, or one for every turn, which asks nothing.
+//!
+//! The SDK (`sdk/`) sees to the life of processes and turns; here is what this agent is told and what it says.
+
+use aetheel_backend_sdk::json::{self, Value as Json};
+use aetheel_backend_sdk::live::{self, Asks, Live, Step, Talk};
+use aetheel_backend_sdk::one_shot::{self, OneShot};
+use aetheel_backend_sdk::tool::{self, Tools};
+use aetheel_backend_sdk::wit::{
+    Action, Answer, AskKind, Chunk, Decision, Failure, FailureKind, Line, Mode, Outcome, PutFile, Safety, Spawn, StartTurn, TurnRef, Value,
+};
+use aetheel_backend_sdk::{Either, Emit, TurnResult, text, tokens};
+use serde_json::json;
+
+/// The backend: the first turn says which of both it is.
+pub type Backend = Either<Live<Chat>, OneShot<Once>>;
+
+aetheel_backend_sdk::export_backend!(crate::Backend);
+
+/// Its tools: the unified kind (see `wit/types.wit`), their names, and the fields of the input that say what a use is about.
+const TOOLS: Tools =
+    Tools::new(&[("bash", &["shell"], &["command"]), ("file_read", &["read"], &["path"]), ("file_edit", &["edit"], &["path"])]);
+
+/// What the system prompt is called on disk.
+const INSTRUCTIONS: &str = "instructions.md";
+
+/// What to start, and what has to lie there by then. Every flag must be in `descriptor.json`, or the host refuses it; what people and
+/// operators wrote is no argument, but stands in a file or on stdin.
+fn arguments(first: &str, start: Option<&StartTurn>) -> (Vec<Value>, Option<Action>) {
+    let mut arguments = vec![Value::Text(first.to_owned())];
+    let Some(start) = start else { return (arguments, None) };
+    if let Some(id) = &start.native_id {
+        arguments.extend([Value::Text("--resume".to_owned()), Value::Text(id.clone())]);
+    }
+    if start.settings.safety == Safety::Danger && start.settings.mode == Mode::Build {
+        arguments.push(Value::Text("--yes".to_owned()));
+    }
+    let file = start.settings.system_prompt.clone().map(|text| {
+        arguments.extend([Value::Text("--instructions".to_owned()), Value::File(INSTRUCTIONS.to_owned())]);
+        Action::PutFile(PutFile { name: INSTRUCTIONS.to_owned(), body: vec![Chunk::Text(text)] })
+    });
+    (arguments, file)
+}
+
+/// What a line means, in either way to run; a result when it is the last one of its turn.
+fn means(said: &Json, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
+    let text = |key| said.text(key).unwrap_or_default();
+    match text("type") {
+        "session" => emit.session_ready(text("id"), None),
+        "text" => emit.text(0, text("text")),
+        "tool" => emit.tool_start(TOOLS.start(text("id"), text("name"), &said["input"])),
+        "tool-result" => emit.tool_end(tool::end(text("id"), said.is_true("ok"), said.text("output").map(str::to_owned))),
+        "done" => {
+            let count = |key| said["usage"].count(key);
+            let usage = count("input").map(|input| tokens(input, count("output").unwrap_or_default()));
+            let outcome = if said.is_true("stopped") { Outcome::Interrupted } else { Outcome::Completed };
+            return Some(TurnResult { outcome, text: None, usage });
+        }
+        "error" => return Some(TurnResult::failed(FailureKind::Other, text("message"))),
+        // Never dropped: it is how people learn that the agent changed.
+        kind => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw),
+    }
+    None
+}
+
+/// The agent, as it speaks in one conversation.
+#[derive(Debug, Default)]
+pub struct Chat {
+    /// What people are asked, each with the agent's id of it.
+    asks: Asks<String>,
+}
+
+impl live::Agent for Chat {
+    const NAME: &'static str = "{{name}}";
+
+    fn describe() -> String {
+        include_str!("../descriptor.json").to_owned()
+    }
+
+    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
+        let (arguments, file) = arguments("--serve", start);
+        file.into_iter().for_each(|file| talk.action(file));
+        Ok(live::spawn("{{name}}", arguments))
+    }
+
+    /// Hands a prompt over. An agent that wants something else first is told that here, and the answer is `Step::Wait`.
+    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+        talk.say(&json!({ "type": "prompt", "text": text::prompt(&start.parts) }).to_string());
+        Step::Prompted
+    }
+
+    /// That it stopped, the agent says in a line.
+    fn interrupt(&mut self, _turn: TurnRef, talk: &mut Talk) {
+        talk.say(r#"{"type":"stop"}"#);
+    }
+
+    fn line(&mut self, line: Line, talk: &mut Talk) {
+        let Some(said) = talk.object(&line) else { return };
+        let Some(turn) = talk.turn() else { return };
+        match said.text("type") {
+            Some("ask") => {
+                let tool = TOOLS.start(&said.string("tool"), &said.string("name"), &said["input"]);
+                let title = format!("{}: {}", tool.native_name, tool.title);
+                let always = said.text("always").map(str::to_owned);
+                self.asks.ask(turn, title, AskKind::Permission(tool), always, said.string("id"), talk.out());
+            }
+            Some("ask-over") => self.asks.withdraw(|open| Some(open.as_str()) == said.text("id"), talk.out()),
+            _ => {
+                if let Some(result) = means(&said, &line.text, &mut talk.emit(turn)) {
+                    self.asks.close(turn.session);
+                    talk.end(turn, result);
+                }
+            }
+        }
+    }
+
+    /// A turn that ends otherwise: nobody has to decide any more.
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+        self.asks.close(turn.session);
+        talk.end(turn, TurnResult { outcome, text: None, usage: None });
+    }
+
+    /// People decided, or nobody did.
+    fn answer(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
+        let Some(id) = self.asks.take(ask) else { return };
+        let answer = match decision {
+            Decision::AllowOnce => "once",
+            Decision::AllowAlways => "always",
+            _ => "no",
+        };
+        talk.say(&json!({ "answer": answer, "id": id, "type": "answer" }).to_string());
+    }
+
+    /// What a newer component has to know to go on with the process, between two turns.
+    fn save(&self, proc: u32) -> Option<String> {
+        self.asks.is_empty().then(|| json!({ "asks": self.asks.last(), "proc": proc }).to_string())
+    }
+
+    fn load(&mut self, state: &str, _saved_by: &str) -> Result<u32, String> {
+        let state = json::parse(state).map_err(|error| error.to_string())?;
+        self.asks = Asks::counting_from(state.count("asks").ok_or("no `asks`")?);
+        state.count("proc").ok_or_else(|| "no `proc`".to_owned())
+    }
+}
+
+/// The agent, as it speaks in one turn.
+#[derive(Debug, Default)]
+pub struct Once;
+
+impl one_shot::Agent for Once {
+    fn describe() -> String {
+        include_str!("../descriptor.json").to_owned()
+    }
+
+    fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
+        let (arguments, file) = arguments("--json", Some(&start));
+        file.into_iter().for_each(|file| emit.action(file));
+        Ok(one_shot::spawn("{{name}}", arguments, one_shot::prompt(&start.parts)))
+    }
+
+    /// A result ends the turn once the process has exited.
+    fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
+        let said = emit.object(&line)?;
+        means(&said, &line.text, emit)
+    }
+
+    /// Why a run failed that printed neither `done` nor `error`, given the end of stderr.
+    fn failure(&mut self, stderr: &str) -> Failure {
+        aetheel_backend_sdk::failure(FailureKind::Other, stderr)
+    }
+}

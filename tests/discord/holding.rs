@@ -1,0 +1,405 @@
+//! Answers that Discord does not take at once: whatever it is, they go out when it is over, whole, once and in order.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use aetheel::agent::Decision;
+use aetheel::discord::Windows;
+use aetheel::dispatch::{DeliveryError, Settlement, Traces};
+use aetheel::split::split;
+
+use super::asks::{decision, permission, with_buttons};
+use super::desk::{Bot, Log, Turn, answer, options};
+use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, room};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A delivery that goes on while the test does other things.
+type Delivery = Pin<Box<dyn Future<Output = Result<(), DeliveryError>>>>;
+
+fn begun(turn: Turn, text: &str) -> Delivery {
+    let answer = answer(text);
+    let mut delivery: Delivery = Box::pin(turn.deliver(answer));
+    assert!(is_pending(&mut delivery));
+    delivery
+}
+
+fn is_pending(delivery: &mut Delivery) -> bool {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    matches!(delivery.as_mut().poll(&mut context), Poll::Pending)
+}
+
+/// A bot that tries again only when something happens.
+async fn patient(local: &LocalDiscord) -> (Bot, aetheel::discord::Clock) {
+    let windows = Windows::default().again(HOUR, HOUR);
+    let clock = windows.clock();
+    (Bot::with_windows(local, windows).await, clock)
+}
+
+async fn asked(local: &LocalDiscord, bot: &Bot, prompt: &str) -> Turn {
+    local.mention(CHANNEL, ANN, prompt);
+    bot.turn(local, prompt).await
+}
+
+async fn held_up(local: &LocalDiscord, log: &Log, times: usize) {
+    let told = || log.text().matches("discord does not take an answer now").count() == times;
+    local.wait_for("the line of an answer that is held up", |_| told().then_some(())).await;
+    // It is said just before it waits.
+    tokio::task::yield_now().await;
+}
+
+/// Lets time pass until the first try is over, which the log says in these words.
+async fn given_up(local: &LocalDiscord, log: &Log, clock: &aetheel::discord::Clock, words: &str) {
+    local
+        .wait_for("giving the first try up", |_| {
+            clock.advance(Duration::from_secs(10));
+            log.text().contains(words).then_some(())
+        })
+        .await;
+}
+
+async fn delivered(delivery: Delivery) {
+    tokio::time::timeout(crate::support::discord::LIMIT, delivery).await.expect("delivered in time").expect("delivered");
+}
+
+#[tokio::test]
+async fn an_answer_outlasts_150_seconds_without_discord_and_goes_out_when_it_is_back() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, clock) = patient(&local).await;
+    let turn = asked(&local, &bot, "go").await;
+    local.faults().away(true);
+    let mut delivery = begun(turn, "my secret diary");
+    given_up(&local, &log, &clock, "discord does not take an answer now").await;
+    clock.advance(Duration::from_secs(150));
+    assert!(is_pending(&mut delivery), "nobody gives up");
+    local.faults().away(false);
+    delivered(delivery).await;
+    assert_eq!(local.texts(CHANNEL), ["my secret diary"]);
+    let log = log.text();
+    assert!(log.contains("discord took an answer that was held up") && log.contains("length=15"), "{log}");
+    assert!(!log.contains("diary"), "{log}");
+}
+
+#[tokio::test]
+async fn a_question_outlasts_150_seconds_without_discord_and_is_answered_when_it_is_back() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, clock) = patient(&local).await;
+    let mut turn = asked(&local, &bot, "go").await;
+    local.faults().away(true);
+    let question = permission(None);
+    let dismissed = turn.ask(&question);
+    given_up(&local, &log, &clock, "discord does not take a question now").await;
+    clock.advance(Duration::from_secs(150));
+    local.faults().away(false);
+    let message = with_buttons(&local).await;
+    assert!(!dismissed.load(Ordering::SeqCst), "nobody gives up");
+    local.wait_for("the bot", |local| (local.connections() > 0).then_some(())).await;
+    local.press(message.id, ANN, "Allow");
+    assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
+}
+
+#[tokio::test]
+async fn a_question_that_is_over_before_discord_is_back_is_never_posted() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, clock) = patient(&local).await;
+    let mut turn = asked(&local, &bot, "go").await;
+    local.faults().away(true);
+    let question = permission(None);
+    turn.ask(&question);
+    given_up(&local, &log, &clock, "discord does not take a question now").await;
+    turn.settled(&question.id, &Settlement::Expired);
+    local.faults().away(false);
+    delivered(begun(turn, "Nobody said anything.")).await;
+    assert_eq!(local.texts(CHANNEL), ["Nobody said anything."]);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_off_in_the_middle_says_so_until_the_rest_is_there() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    local.faults().limit("POST messages", 2, Duration::from_secs(150));
+    let (bot, clock) = patient(&local).await;
+    let turn = asked(&local, &bot, "go").await;
+    let text = format!("Here it is:\n\n```rust\n{}```\nThat is all.", "let value = compute(); // a line of code\n".repeat(200));
+    let pieces = split(&text, 2_000);
+    assert!(pieces.len() >= 4);
+    let mut delivery = begun(turn, &text);
+    held_up(&local, &log, 1).await;
+    let shown = local.messages(CHANNEL);
+    assert_eq!(local.texts(CHANNEL), pieces[..2]);
+    assert_eq!((local.buttons(shown[0].id), local.buttons(shown[1].id)), (vec![], vec!["⏳ The rest follows".to_owned()]));
+    assert!(is_pending(&mut delivery));
+    local.faults().limit("POST messages", 50, Duration::from_secs(1));
+    clock.advance(Duration::from_secs(150));
+    delivered(delivery).await;
+    assert_eq!(local.texts(CHANNEL), pieces);
+    assert!(local.messages(CHANNEL).iter().all(|message| local.buttons(message.id).is_empty()), "nothing follows any more");
+}
+
+#[tokio::test]
+async fn a_message_that_was_made_before_a_long_outage_is_found_although_its_nonce_is_forgotten() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, clock) = patient(&local).await;
+    let turn = asked(&local, &bot, "go").await;
+    // It is done, and nobody hears of it.
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 1_000);
+    let mut delivery = begun(turn, "Once");
+    local.wait_for("the message", |local| (!local.texts(CHANNEL).is_empty()).then_some(())).await;
+    local.faults().away(true);
+    local
+        .wait_for("giving the first try up", |_| {
+            clock.advance(Duration::from_secs(10));
+            log.text().contains("discord does not take an answer now").then_some(())
+        })
+        .await;
+    clock.advance(Duration::from_secs(150));
+    local.faults().forget_nonces();
+    local.faults().clear();
+    assert!(is_pending(&mut delivery));
+    local.faults().away(false);
+    clock.advance(HOUR);
+    delivered(delivery).await;
+    assert_eq!(local.texts(CHANNEL), ["Once"]);
+}
+
+#[tokio::test]
+async fn a_retry_after_of_130_seconds_is_waited_out_also_a_global_one() {
+    for global in [false, true] {
+        let (log, _guard) = Log::start();
+        let local = LocalDiscord::start().await;
+        let (bot, clock) = patient(&local).await;
+        let turn = asked(&local, &bot, "go").await;
+        local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Limit { retry_after: 130.0, global }, 1);
+        let mut delivery = begun(turn, "At last");
+        held_up(&local, &log, 1).await;
+        clock.advance(Duration::from_secs(125));
+        tokio::task::yield_now().await;
+        assert!(is_pending(&mut delivery) && local.texts(CHANNEL).is_empty());
+        clock.advance(Duration::from_secs(6));
+        delivered(delivery).await;
+        assert_eq!(local.texts(CHANNEL), ["At last"]);
+        assert_eq!(bot.discord.invalid_requests(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_waits_for_a_permission_and_goes_out_when_it_is_back() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, _clock) = patient(&local).await;
+    let turn = asked(&local, &bot, "go").await;
+    local.faults().close_channel(CHANNEL, true);
+    let delivery = begun(turn, "Allowed");
+    held_up(&local, &log, 1).await;
+    assert!(log.text().contains("hint: the bot needs View Channel"), "{}", log.text());
+    local.faults().close_channel(CHANNEL, false);
+    delivered(delivery).await;
+    assert_eq!(local.texts(CHANNEL), ["Allowed"]);
+}
+
+#[tokio::test]
+async fn a_permission_that_comes_back_unseen_is_noticed_by_trying_now_and_then() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, clock) = patient(&local).await;
+    let turn = asked(&local, &bot, "go").await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50_013), 1);
+    let delivery = begun(turn, "Allowed");
+    held_up(&local, &log, 1).await;
+    clock.advance(HOUR);
+    delivered(delivery).await;
+    assert_eq!(local.texts(CHANNEL), ["Allowed"]);
+}
+
+#[tokio::test]
+async fn later_answers_of_a_channel_stay_behind_the_one_that_is_held_up_and_others_do_not() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, _clock) = patient(&local).await;
+    let first = asked(&local, &bot, "first").await;
+    local.faults().close_channel(CHANNEL, true);
+    let first = begun(first, "One");
+    held_up(&local, &log, 1).await;
+    let mut second = asked(&local, &bot, "second").await;
+    second.say("Tw");
+    let third = asked(&local, &bot, "third").await;
+    let (second, third) = (begun(second, "Two"), begun(third, "Three"));
+    local.mention(OTHER, ANN, "other");
+    bot.turn(&local, "other").await.done("Elsewhere").await;
+    assert_eq!((local.texts(CHANNEL).len(), local.texts(OTHER)), (0, vec!["Elsewhere".to_owned()]));
+    local.faults().close_channel(CHANNEL, false);
+    for delivery in [third, second, first] {
+        delivered(delivery).await;
+    }
+    assert_eq!(local.texts(CHANNEL), ["One", "Two", "Three"]);
+}
+
+#[tokio::test]
+async fn a_draft_does_not_overtake_an_answer_that_is_held_up() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, clock) = patient(&local).await;
+    let first = asked(&local, &bot, "first").await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50_013), 1);
+    let first = begun(first, "One");
+    held_up(&local, &log, 1).await;
+    // From now on posting works; but nobody has noticed.
+    let mut second = asked(&local, &bot, "second").await;
+    second.say("Two");
+    let early = local.wait_for("a draft", |local| (!local.texts(CHANNEL).is_empty()).then_some(()));
+    assert!(tokio::time::timeout(Duration::from_secs(3), early).await.is_err(), "{:?}", local.texts(CHANNEL));
+    clock.advance(HOUR);
+    delivered(first).await;
+    local.wait_for_message(CHANNEL, |text| text == "Two").await;
+    assert_eq!(local.texts(CHANNEL), ["One", "Two"]);
+}
+
+#[tokio::test]
+async fn a_channel_that_is_gone_ends_it_and_is_told() {
+    let local = LocalDiscord::start().await;
+    let (bot, _clock) = patient(&local).await;
+    let turn = asked(&local, &bot, "go").await;
+    local.faults().delete_channel(CHANNEL);
+    let error = turn.finish(answer("text")).await.expect_err("nobody will see it");
+    assert!(matches!(&error, DeliveryError::Gone(why) if why.contains("10003")), "{error:?}");
+    // What is held up there then is not held up for ever.
+    let behind = Turn::kept(&bot, &bot.event(&local, "go").await, Traces::unkept());
+    assert!(matches!(behind.finish(answer("text")).await, Err(DeliveryError::Gone(_))));
+}
+
+#[tokio::test]
+async fn without_the_right_to_read_what_it_replies_to_an_answer_is_posted_without_that() {
+    let (log, _guard) = Log::start();
+    let local = LocalDiscord::start().await;
+    let (bot, _clock) = patient(&local).await;
+    let turn = asked(&local, &bot, "one").await;
+    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(400, 160_002), 1);
+    turn.done("First").await;
+    asked(&local, &bot, "two").await.done("Second").await;
+    let said: Vec<_> = local.messages(CHANNEL).into_iter().map(|message| (message.content, message.reply_to)).collect();
+    assert_eq!(said, [("First".to_owned(), None), ("Second".to_owned(), None)]);
+    let log_text = log.text();
+    assert_eq!(log_text.matches("cannot reply to messages in this channel").count(), 1, "{log_text}");
+    assert!(log_text.contains("Read Message History"), "{log_text}");
+    // Once somebody changes what it may do, it tries again.
+    local.faults().close_channel(CHANNEL, false);
+    let asked_again = async {
+        loop {
+            let message = local.mention(CHANNEL, ANN, "three");
+            bot.turn(&local, "three").await.done("Third").await;
+            bot.office.events.lock().unwrap().clear();
+            if local.messages(CHANNEL).last().and_then(|third| third.reply_to) == Some(message) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(crate::support::discord::LIMIT, asked_again).await.expect("it replies again");
+}
+
+#[tokio::test]
+async fn a_flood_of_two_hundred_meets_no_limit_of_discords_and_reactions_give_way_to_answers() {
+    let local = LocalDiscord::start().await;
+    // What Discord takes; with much room for a machine that is busy with other tests.
+    local.faults().most_per_second(50);
+    let mut options = options(&local, Windows::default());
+    options.requests_per_second = 25;
+    let bot = Bot::with_options(options, Arc::default()).await.expect("the bot starts");
+    bot.office.ahead.store(3, std::sync::atomic::Ordering::SeqCst);
+    let count = 200;
+    for number in 0..count {
+        local.mention(room(number), ANN, &format!("prompt {number}"));
+    }
+    let mut deliveries = Vec::new();
+    for number in 0..count {
+        let turn = bot.turn(&local, &format!("prompt {number}")).await;
+        deliveries.push(begun(turn, &format!("Answer {number}")));
+    }
+    for delivery in deliveries {
+        tokio::time::timeout(Duration::from_secs(120), delivery).await.expect("in time").expect("delivered");
+    }
+    assert!((0..count).all(|number| local.texts(room(number)) == [format!("Answer {number}")]));
+    assert_eq!(local.crowded(), 0, "Discord had to say that it is too much");
+    let numbers = local.requests().iter().filter(|request| request.method == "PUT" && request.path.contains("/reactions/")).count();
+    assert!(numbers < 150, "{numbers} place numbers went out beside the answers");
+}
+
+#[tokio::test]
+async fn an_answer_that_becomes_a_file_deletes_nothing_of_what_it_showed() {
+    let local = LocalDiscord::start().await;
+    let mut options = options(&local, Windows::default());
+    options.long_answer = Some(16_000);
+    let bot = Bot::with_options(options, Arc::default()).await.expect("the bot starts");
+    let mut turn = asked(&local, &bot, "go").await;
+    let text: String = (0..700).map(|number| format!("This is line {number} of the answer.\n")).collect();
+    turn.say(&text[..9_000]);
+    local.wait_for_message(CHANNEL, |text| text.ends_with("-# The rest follows.")).await;
+    assert_eq!(local.texts(CHANNEL).len(), 3);
+    turn.say(&text[9_000..]);
+    turn.done(&text).await;
+    let messages = local.messages(CHANNEL);
+    assert_eq!((messages.len(), messages[3].files.len()), (4, 1));
+    assert_eq!(messages[3].files[0].1, text.as_bytes());
+    assert_eq!(messages[..2].iter().map(|message| message.content.as_str()).collect::<Vec<_>>(), split(&text, 2_000)[..2]);
+    assert!(messages[2].content.ends_with("is attached below."), "{}", messages[2].content);
+    assert!(local.requests().iter().all(|request| request.method != "DELETE"), "nothing is posted only to be deleted");
+}
+
+#[tokio::test]
+async fn what_is_said_after_a_person_steered_stands_below_it_also_in_the_next_life() {
+    let local = LocalDiscord::start().await;
+    let (bot, _clock) = patient(&local).await;
+    let noted = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (traces, note) = (Traces::unkept(), noted.clone());
+    let traces = Traces { note: Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec()), ..traces };
+    local.mention(CHANNEL, ANN, "go");
+    let event = bot.event(&local, "go").await;
+    let mut turn = Turn::kept(&bot, &event, traces.clone());
+    turn.say("Half");
+    local.wait_for_message(CHANNEL, |text| text == "Half").await;
+    let between = local.say(CHANNEL, ANN, "also the other half");
+    turn.steered();
+    turn.say(" and half");
+    let below = local.wait_for_message(CHANNEL, |text| text == "and half").await;
+    assert!(below.id > between && below.reply_to.is_none());
+    assert_eq!(local.buttons(below.id), ["Stop"]);
+    drop(turn);
+    local.wait_for("no button", |local| local.buttons(below.id).is_empty().then_some(())).await;
+    // The next life knows the whole answer, but not where it was cut.
+    let (posted, _) = (noted.lock().unwrap().clone(), ());
+    let turn = Turn::kept(&bot, &event, Traces { posted, resumed: true, ..traces });
+    turn.done("Half and half").await;
+    assert_eq!(
+        local.messages(CHANNEL).into_iter().map(|m| (m.id, m.content)).collect::<Vec<_>>(),
+        [(below.id, "Half and half".to_owned())]
+    );
+}
+
+#[tokio::test]
+async fn the_button_of_a_running_answer_stops_it_and_goes_when_it_is_done() {
+    let local = LocalDiscord::start().await;
+    let (bot, _clock) = patient(&local).await;
+    let mut turn = asked(&local, &bot, "go").await;
+    turn.say("Working");
+    let draft = local.wait_for_message(CHANNEL, |text| text == "Working").await;
+    assert_eq!(local.buttons(draft.id), ["Stop"]);
+    bot.office.running.lock().unwrap().insert((aetheel::event::Lane::Channel(CHANNEL), 1));
+    let button = local.button(draft.id, "Stop").unwrap();
+    bot.office.strangers.lock().unwrap().push(crate::support::discord::BOB);
+    local.press(draft.id, crate::support::discord::BOB, "Stop");
+    local.wait_for_message(CHANNEL, |text| text == "You may not use me here.").await;
+    assert!(bot.office.stops.lock().unwrap().is_empty());
+    local.press(draft.id, ANN, "Stop");
+    local.wait_for("the stop", |_| (bot.office.stops.lock().unwrap().len() == 1).then_some(())).await;
+    turn.done("Working").await;
+    assert!(local.buttons(draft.id).is_empty());
+    local.press_id(draft.id, ANN, &button);
+    local.wait_for_message(CHANNEL, |text| text == "This is not running any more.").await;
+}

@@ -1,0 +1,111 @@
+//! Messages that a running turn took in, over the death of the gateway: they are over with that turn, run where it begins
+//! again, and are told of where people are asked about it.
+
+use std::sync::Arc;
+
+use aetheel::agent::{Action, Command, Exit, Input, SteerOutcome, Steered};
+use aetheel::event::NewEvent;
+use tokio::sync::watch;
+
+use super::kept::{Life, file, quick, with_tools};
+use crate::support::scripted::{Agent, ScriptedLauncher, Understanding, message, plain};
+
+/// Agents that work until they are told to end.
+fn until(go: &watch::Sender<bool>) -> Arc<ScriptedLauncher> {
+    let goes = go.subscribe();
+    ScriptedLauncher::new(move |agent: Agent| {
+        let mut goes = goes.clone();
+        async move {
+            agent.say(&["text working"]).await;
+            goes.wait_for(|goes| *goes).await.unwrap();
+            agent.say(&["done"]).await;
+            agent.exit(Exit::Code(0), "").await;
+        }
+    })
+}
+
+/// `plain`, and says of every steered message that the model has it.
+fn steerable() -> Understanding {
+    let usual = plain();
+    Arc::new(move |state, input| match input {
+        Input::Command(Command::Steer(steer)) => {
+            Ok(vec![Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::Injected })])
+        }
+        _ => usual(state, input),
+    })
+}
+
+#[test]
+fn a_message_that_a_running_turn_took_in_is_over_with_that_turn_and_not_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = |text: &str| NewEvent { key: Some(format!("test:{text}")), ..message(7, text) };
+    let (go, _) = watch::channel(false);
+    let first = Life::begin(folder.path(), &steerable(), until(&go), 1);
+    first.ask("one");
+    first.works();
+    let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
+    assert!(file(folder.path()).contains("and this"), "it is kept before anybody is told");
+    assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
+    first.die();
+    // Neither the prompt nor what was said while it ran is lost.
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    assert_eq!(second.answers(2), [(1, "one".to_owned(), None), (2, "and this".to_owned(), None)]);
+    second.die();
+
+    let folder = tempfile::tempdir().unwrap();
+    let first = Life::begin(folder.path(), &steerable(), until(&go), 1);
+    first.ask("one");
+    first.works();
+    let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
+    assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
+    go.send_replace(true);
+    first.answers(1);
+    first.noted(folder.path(), |text| text.contains("- [x] `1`") && text.contains("- [x] `2`"));
+    first.die();
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    second.runtime.block_on(second.dispatcher.idle());
+    assert_eq!(second.prompts(), Vec::<String>::new());
+}
+
+#[test]
+fn a_message_that_a_turn_took_in_is_told_of_and_runs_not_where_that_turn_is_not_simply_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = |text: &str| NewEvent { key: Some(format!("test:{text}")), ..message(7, text) };
+    let (steers, tools) = (steerable(), with_tools());
+    let both: Understanding = Arc::new(move |state, input| match input {
+        Input::Command(Command::Steer(_)) => steers(state, input),
+        _ => tools(state, input),
+    });
+    let (go, _) = watch::channel(false);
+    let goes = go.subscribe();
+    let agent = ScriptedLauncher::new(move |agent: Agent| {
+        let mut goes = goes.clone();
+        async move {
+            agent.say(&["text working"]).await;
+            goes.wait_for(|goes| *goes).await.unwrap();
+            agent.say(&["tool"]).await;
+            std::future::pending::<()>().await;
+        }
+    });
+    let first = Life::begin(folder.path(), &both, agent, 1);
+    first.ask("one");
+    first.works();
+    let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
+    assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
+    go.send_replace(true);
+    first.noted(folder.path(), |text| text.contains("`1` used a tool") && text.contains("`2` heard by `1`"));
+    first.die();
+
+    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let told = second.answers(1).remove(0);
+    assert_eq!(told.0, 2);
+    assert!(told.2.as_ref().unwrap().contains("had taken this in when I was interrupted"), "{told:?}");
+    second.noted(folder.path(), |text| text.contains("`1` offered") && text.contains("- [x] `2`"));
+    assert_eq!(second.prompts(), Vec::<String>::new());
+    second.die();
+    // Neither again.
+    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    third.ask("new");
+    assert_eq!(third.answers(1).remove(0).1, "new");
+    assert_eq!(third.prompts(), ["new"]);
+}

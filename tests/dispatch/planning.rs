@@ -1,0 +1,132 @@
+//! While only planning is wanted, what an agent asks leave for is refused unless it only looks: of every backend, whoever
+//! would allow it, until a person agrees to the plan.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use aetheel::agent::{Action, Ask, AskKind, Chunk, Command, Decision, Exit, Input, Mode, ToolStart, Write, only_looks};
+use aetheel::dispatch::{Person, Settlement};
+use aetheel::event::NewEvent;
+use aetheel::turn::ProcessCommand;
+
+use crate::support::recordings::recordings;
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain};
+
+const ANN: u64 = 4;
+
+fn tool(kind: &str, target: &str) -> AskKind {
+    AskKind::Permission(ToolStart {
+        id: "t".into(),
+        parent: None,
+        kind: kind.into(),
+        native_name: "Tool".into(),
+        title: "use".into(),
+        target: Some(target.to_owned()),
+        input: "{}".into(),
+    })
+}
+
+/// `plain`, and asks at `plan` and `KIND TARGET`; tells the agent every decision as a line.
+fn asking() -> Understanding {
+    let usual = plain();
+    Arc::new(move |state, input| match input {
+        Input::Line(line) if line.text.starts_with("ask ") => {
+            let kind = match line.text[4..].split_once(' ') {
+                Some((kind, target)) => tool(kind, target),
+                None => AskKind::PlanApproval("1. look\n2. leap".to_owned()),
+            };
+            let (title, always_label) = ("May I?".to_owned(), None);
+            let ask = Ask { ask: 9, session: 1, turn: 1, title, kind, always_label, options: vec![], diffs: vec![], changeable: false };
+            Ok(vec![Action::Ask(ask)])
+        }
+        Input::Command(Command::Answer(answer)) => {
+            let told = format!("{}\n", serde_json::to_string(&answer.decision).unwrap());
+            Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text(told)] })])
+        }
+        _ => usual(state, input),
+    })
+}
+
+/// Asks these, one after the other, and says what it was told.
+fn agent(asks: &'static [&'static str]) -> Arc<ScriptedLauncher> {
+    ScriptedLauncher::new(move |mut agent: Agent| async move {
+        for ask in asks {
+            agent.say(&[&format!("ask {ask}")]).await;
+            let Some(ProcessCommand::Write(bytes)) = agent.commands.recv().await else { return };
+            agent.say(&[&format!("text {ask}: {}; ", String::from_utf8(bytes).unwrap().trim())]).await;
+        }
+        agent.say(&["done"]).await;
+        agent.exit(Exit::Code(0), "").await;
+    })
+}
+
+async fn planning(asks: &'static [&'static str], mode: Mode, feature: Option<&'static str>) -> Desk {
+    let desk = Desk::new(agent(asks), Wishes { understanding: asking(), mode, feature, ..Wishes::default() }).await;
+    desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
+    desk
+}
+
+fn ann() -> Person {
+    Person::User { id: ANN, roles: vec![], owner: true, name: "ann".to_owned() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_something_is_refused_with_a_word_to_the_agent_and_to_people() {
+    // Also by an agent that has no mode for it.
+    for feature in [Some("plan"), None] {
+        let asks = &["bash touch x", "file_write a", "file_edit b", "mcp c", "other d", "bash touch x"];
+        let desk = planning(asks, Mode::Plan, feature).await;
+        let answer = desk.collected.answers(1).await.remove(0).1;
+        assert_eq!(answer.text.matches("Only planning is wanted here").count(), asks.len(), "{}", answer.text);
+        assert!(desk.collected.settled(0).await.is_empty(), "nobody is asked");
+        let told = "Not done while only planning: `touch x`, `a`, `b` and 3 more. `/mode build` ends that, where the operator lets you.";
+        assert_eq!(answer.notices, [told], "{feature:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn looking_is_asked_for_and_after_a_person_agreed_to_the_plan_so_is_the_rest() {
+    let desk = planning(&["file_read /etc/x", "plan", "bash make"], Mode::Plan, Some("plan")).await;
+    for (number, decision) in [(1, Decision::Deny(None)), (2, Decision::AllowOnce), (3, Decision::AllowOnce)] {
+        let question = desk.collected.questions(number).await.remove(number - 1);
+        desk.dispatcher.answer(&question.id, &ann(), decision).unwrap();
+    }
+    let answer = desk.collected.answers(1).await.remove(0).1;
+    assert!(answer.text.ends_with("bash make: \"allow-once\"; "), "{}", answer.text);
+    assert!(answer.notices.is_empty(), "{:?}", answer.notices);
+    // A plan that is refused stays one.
+    let desk = planning(&["plan", "bash make"], Mode::Plan, Some("plan")).await;
+    let question = desk.collected.questions(1).await.remove(0);
+    desk.dispatcher.answer(&question.id, &ann(), Decision::Deny(Some("not yet".to_owned()))).unwrap();
+    let answer = desk.collected.answers(1).await.remove(0).1;
+    assert!(answer.text.contains("Only planning is wanted here"), "{}", answer.text);
+    assert!(matches!(desk.collected.settled(1).await[0].1, Settlement::Answered { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_only_plan_is_asked() {
+    let desk = planning(&["bash make"], Mode::Build, Some("plan")).await;
+    let question = desk.collected.questions(1).await.remove(0);
+    desk.dispatcher.answer(&question.id, &ann(), Decision::AllowOnce).unwrap();
+    assert!(desk.collected.answers(1).await.remove(0).1.text.contains("allow-once"));
+}
+
+/// Whatever any agent was recorded asking leave for changes something, and is told as what it is.
+#[test]
+fn of_every_backend_what_was_recorded_asking_leave_is_held_back() {
+    let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+    for backend in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
+        for folder in recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend)) {
+            for line in std::fs::read_to_string(folder.join("actions.jsonl")).unwrap().lines() {
+                if let Action::Ask(Ask { kind: AskKind::Permission(tool), .. }) = serde_json::from_str(line).unwrap() {
+                    let looks = ["read", "view", "search", "glob", "grep", "list", "fetch"];
+                    let name = tool.native_name.to_lowercase();
+                    assert_eq!(only_looks(&tool), looks.iter().any(|word| name.contains(word)), "{}: {tool:?}", folder.display());
+                    *held.entry(backend).or_default() += usize::from(!only_looks(&tool));
+                }
+            }
+        }
+    }
+    assert!(held.len() == 6 && held.values().all(|count| *count >= 3), "{held:?}");
+}

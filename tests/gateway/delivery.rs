@@ -1,0 +1,232 @@
+//! The real program and answers that Discord does not take: delivered when it does, by whichever life of the program.
+
+use rustix::process::Signal;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, room};
+use crate::support::program::Installation;
+
+const SLOW: &str = "Second 1. Second 2. There.";
+
+/// Waits until so many answers are kept and not delivered.
+async fn kept(local: &LocalDiscord, installation: &Installation, count: usize) {
+    let answered = || installation.read("state/queue.md").matches(" answered `").count() == count;
+    local.wait_for("the journal", |_| answered().then_some(())).await;
+}
+
+/// A name, what keeps answers from going out, and what ends that.
+type Obstacle = (&'static str, fn(&LocalDiscord), fn(&LocalDiscord));
+
+const OBSTACLES: [Obstacle; 4] = [
+    ("away", |local| local.faults().away(true), |local| local.faults().away(false)),
+    ("a limit", |local| refuse(local, Fault::Limit { retry_after: 130.0, global: false }), |local| local.faults().clear()),
+    ("a limit of all", |local| refuse(local, Fault::Limit { retry_after: 130.0, global: true }), |local| local.faults().clear()),
+    ("no permission", |local| local.faults().close_channel(CHANNEL, true), |local| local.faults().close_channel(CHANNEL, false)),
+];
+
+fn refuse(local: &LocalDiscord, fault: Fault) {
+    for method in ["POST", "PATCH"] {
+        local.faults().next(method, "/messages", fault.clone(), 1_000);
+    }
+}
+
+#[tokio::test]
+async fn whatever_held_an_answer_up_when_the_program_was_killed_the_next_life_delivers_it_once() {
+    for (name, begins, ends) in OBSTACLES {
+        let local = LocalDiscord::start().await;
+        let installation = installed(&local);
+        let mut killed = serving(&installation).await;
+        let question = local.mention(CHANNEL, ANN, "slow 2");
+        local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+        begins(&local);
+        kept(&local, &installation, 1).await;
+        killed.signal(Signal::KILL);
+        killed.ended().await;
+        ends(&local);
+        let next = serving(&installation).await;
+        next.logs("answer delivered").await;
+        assert_eq!(local.texts(CHANNEL), [SLOW], "{name}");
+        let answer = &local.messages(CHANNEL)[0];
+        assert_eq!((answer.reply_to, local.buttons(answer.id).len()), (Some(question), 0), "{name}");
+        assert_eq!(installation.recordings().len(), 1, "{name}: the agent was not asked again");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_finished_while_discord_was_away_goes_out_when_it_is_back_without_a_restart() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 2");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.faults().away(true);
+    kept(&local, &installation, 1).await;
+    local.faults().away(false);
+    bot.logs("answer delivered").await;
+    assert_eq!(local.texts(CHANNEL), [SLOW]);
+}
+
+#[tokio::test]
+async fn two_answers_that_wait_in_one_channel_hold_up_no_turn_and_keep_their_order_over_a_kill() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    local.faults().close_channel(CHANNEL, true);
+    local.mention(CHANNEL, ANN, "first");
+    killed.logs("discord does not take an answer now").await;
+    local.mention(CHANNEL, ANN, "second");
+    kept(&local, &installation, 3).await;
+    killed.logs("the answer is not delivered yet").await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    let next = serving(&installation).await;
+    next.logs("discord does not take an answer now").await;
+    local.faults().close_channel(CHANNEL, false);
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: second")).await;
+    let texts = local.texts(CHANNEL);
+    assert!(texts.len() == 3 && texts[1].starts_with("You said: first"), "{texts:?}");
+    assert_eq!(installation.recordings().len(), 3, "no agent was asked twice");
+}
+
+#[tokio::test]
+async fn a_program_that_is_told_to_end_does_not_wait_for_what_cannot_be_delivered() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut first = serving(&installation).await;
+    local.faults().close_channel(CHANNEL, true);
+    local.mention(CHANNEL, ANN, "hello");
+    first.logs("the answer is not delivered yet").await;
+    first.signal(Signal::TERM);
+    let ended = first.ended().await;
+    assert_eq!(ended.code, 0);
+    assert!(ended.stderr.contains("shutdown: not every answer could be delivered"), "{}", ended.stderr);
+    local.faults().close_channel(CHANNEL, false);
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+}
+
+#[tokio::test]
+async fn an_answer_whose_channel_is_gone_ends_with_a_line_and_a_word_to_the_operator() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 2");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.faults().delete_channel(CHANNEL);
+    let told = local.wait_for_message(OTHER, |text| text.ends_with("The recording of its turn has it.")).await;
+    assert!(told.content.contains(&CHANNEL.to_string()), "{}", told.content);
+    bot.logs("the answer was not delivered; it is in the recording").await;
+    local.wait_for("the journal", |_| installation.read("state/queue.md").contains("- [x]").then_some(())).await;
+}
+
+#[tokio::test]
+async fn who_answered_and_how_long_it_took_stands_below_an_answer_unless_the_operator_says_otherwise() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("FOOTER", "");
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    let answer = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello") && text.contains("\n-# Demo agent")).await;
+    let footer = answer.content.lines().last().unwrap();
+    assert!(footer.starts_with("-# Demo agent · ") && footer.contains(" s"), "{footer}");
+}
+
+#[tokio::test]
+async fn where_the_operator_wants_it_whoever_asked_is_pinged_when_a_long_answer_is_there() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    std::fs::write(installation.path("config").join("channels.md"), format!("## channel {CHANNEL}\n- ping: 2s\n")).unwrap();
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.mention(OTHER, ANN, "slow 3");
+    let ping = local.wait_for_message(CHANNEL, |text| text.starts_with(&format!("<@{ANN}>\n-# The answer is there, after "))).await;
+    assert!(ping.reply_to.is_none() && local.texts(CHANNEL).len() == 3, "{:?}", local.texts(CHANNEL));
+    local.wait_for_message(OTHER, |text| text.ends_with("There.")).await;
+    let sent = local.requests().into_iter().filter(|request| request.body.contains(&format!("\"users\":[\"{ANN}\"]")));
+    assert_eq!(sent.count(), 1, "one person, once, and in one channel");
+}
+
+#[tokio::test]
+async fn a_flood_is_answered_below_discords_limit_of_requests() {
+    let local = LocalDiscord::start().await;
+    local.faults().most_per_second(50);
+    // With much room for a machine that is busy with other tests.
+    let installation = installed(&local).with("BUSY_POLICY", "queue").with("DISCORD_REQUESTS_PER_SECOND", "25");
+    let _bot = serving(&installation).await;
+    let count = 60;
+    for number in 0..count {
+        local.mention(room(number % 20), ANN, "hello");
+    }
+    let answered = |local: &LocalDiscord| (0..20).map(|number| local.texts(room(number)).len() as u64).sum::<u64>() == count;
+    local.wait_within(std::time::Duration::from_secs(120), "all answers", |local| answered(local).then_some(())).await;
+    assert_eq!(local.crowded(), 0);
+}
+
+#[tokio::test]
+async fn stop_with_fifteen_waiting_posts_one_summary_and_takes_their_numbers_back() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let waiting: Vec<u64> = (0..14).map(|number| local.mention(CHANNEL, ANN, &format!("waiting {number}"))).collect();
+    local.slash(CHANNEL, ANN, "ask", Some("waiting too"));
+    local.wait_for_message(CHANNEL, |text| text.contains("15 before this one")).await;
+    local.wait_for("a number", |local| (!local.reactions(waiting[0]).is_empty()).then_some(())).await;
+    local.slash(CHANNEL, ANN, "stop", None);
+    local.wait_for_message(CHANNEL, |text| text == "Stopped; 15 prompts that waited are not answered.").await;
+    local.wait_for_message(CHANNEL, |text| text.contains("⚠️ Stopped.")).await;
+    local.wait_for_message(CHANNEL, |text| text == "> 💬 waiting too\n-# Stopped before it began.").await;
+    local.wait_for("no numbers", |local| waiting.iter().all(|message| local.reactions(*message).is_empty()).then_some(())).await;
+    assert_eq!(local.texts(CHANNEL).len(), 3, "{:?}", local.texts(CHANNEL));
+}
+
+#[tokio::test]
+async fn the_button_below_a_running_answer_stops_that_turn_alone() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    let draft = local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    local.mention(CHANNEL, ANN, "behind it");
+    local.wait_for("the button", |local| local.button(draft.id, "Stop").map(drop)).await;
+    local.press(draft.id, ANN, "Stop");
+    local.wait_for_message(CHANNEL, |text| text.contains("⚠️ Stopped.")).await;
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: behind it")).await;
+    assert!(local.messages(CHANNEL).iter().all(|message| local.buttons(message.id).is_empty()));
+}
+
+#[tokio::test]
+async fn after_a_kill_no_place_number_stays_on_what_was_answered_meanwhile() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 2");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let behind = local.mention(CHANNEL, ANN, "behind it");
+    local.wait_for("the number", |local| (local.reactions(behind) == ["1️⃣"]).then_some(())).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: behind it")).await;
+    local.wait_for("no number", |local| local.reactions(behind).is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn after_a_kill_in_mid_tool_a_command_does_not_think_for_ever() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "100");
+    let mut killed = serving(&installation).await;
+    let command = local.slash(CHANNEL, ANN, "ask", Some("tool"));
+    local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("(interrupted)")).await;
+    let said = local.answer_to(command).await;
+    assert!(said.content.starts_with("> 💬 tool\n") && said.content.contains("This is not finished"), "{}", said.content);
+    assert!(local.buttons(said.id).is_empty());
+}

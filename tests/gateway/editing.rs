@@ -1,0 +1,216 @@
+//! `aetheel console` at a terminal on which a line can be edited: what stands on its screen.
+
+use std::num::NonZeroU16;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::program::{Installation, Program};
+
+const INTERRUPT: &str = "\x03";
+const END: &str = "\x04";
+const ROWS: u16 = 60;
+const COLUMNS: u16 = 100;
+
+/// A console with a line that can be edited, its prompt drawn.
+async fn editing(installation: &Installation) -> Program {
+    let line = format!("stty rows {ROWS} cols {COLUMNS}; \"$AETHEEL\" console --backend demo; stty -a; echo gone");
+    let console = installation.start_at("xterm", &line);
+    shows(&console, "/help for commands\n\n> \nDemo agent").await;
+    console
+}
+
+/// What a terminal shows after this.
+fn screen(printed: &str) -> String {
+    let [rows, columns] = [ROWS, COLUMNS].map(|size| NonZeroU16::new(size).unwrap());
+    let mut terminal = vt100::Parser::new(rows, columns, 0);
+    terminal.process(printed.as_bytes());
+    let rows: Vec<String> = terminal.screen().contents().lines().map(|row| row.trim_end().to_owned() + "\n").collect();
+    // Blanks at the end of a row cannot be seen, except behind the mark.
+    rows.concat().replace("\n>\n", "\n> \n")
+}
+
+/// Waits until this stands on the screen.
+async fn shows(console: &Program, text: &str) {
+    shows_that(console, &format!("{text:?}"), |screen| screen.contains(text)).await;
+}
+
+async fn shows_that(console: &Program, what: &str, right: impl Fn(&str) -> bool) {
+    let found = |printed: &str| right(&screen(printed)).then_some(());
+    console.prints(&format!("{what} on the screen"), found).await;
+}
+
+/// Waits for an answer: until then Ctrl-C would stop the turn.
+async fn answers(console: &Program, text: &str) {
+    shows_that(console, &format!("the answer {text:?}"), |screen| {
+        screen.rfind(text).is_some_and(|at| screen[at..].contains(" out]\n")) && !screen.contains("> \nDemo agent · ")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pasted_text_is_one_prompt_and_what_is_higher_than_the_screen_arrives_whole() {
+    let installation = Installation::new();
+    let mut console = editing(&installation).await;
+    console.type_in("\x1b[200~one\ntwo\r\nthree\x1b[201~ and more").await;
+    shows(&console, "> one\ntwo\nthree and more\nDemo agent").await;
+    console.type_in("\r").await;
+    answers(&console, "You said: one\ntwo\nthree and more\n\nThis is message 1 of our conversation.\n").await;
+    let long = "x".repeat(9000);
+    console.type_in(&format!("\x1b[200~{long}\n{long}\x1b[201~\r")).await;
+    // Twice as it was written, twice in the answer.
+    console.prints("the long answer", |printed| (printed.matches(&format!("{long}\r\n")).count() >= 4).then_some(())).await;
+    shows(&console, "This is message 2 of our conversation.\n").await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn a_line_is_edited_and_what_was_written_comes_back_the_next_time() {
+    let installation = Installation::new();
+    let mut console = editing(&installation).await;
+    console.type_in("ello\x01h\x05 you\r").await;
+    answers(&console, "You said: hello you\n").await;
+    console.type_in("two\x1b\rlines\r").await;
+    answers(&console, "You said: two\nlines\n").await;
+    console.type_in("gone\x03").await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+    let mut console = editing(&installation).await;
+    console.type_in("\x1b[A").await;
+    shows(&console, "> two\nlines\nDemo agent").await;
+    console.type_in(INTERRUPT).await;
+    shows(&console, "\n> \nDemo agent").await;
+    // Looked for, found, and changed.
+    console.type_in("\x12ello").await;
+    shows(&console, "(reverse-i-search)`ello': hello you\n").await;
+    console.type_in("\x05, again\r").await;
+    answers(&console, "You said: hello you, again\n").await;
+    console.type_in(INTERRUPT).await;
+    shows(&console, "Ctrl-C again or Ctrl-D to leave\n\n> \n").await;
+    console.type_in(INTERRUPT).await;
+    assert_eq!(console.ended().await.code, 0, "Ctrl-C twice leaves");
+    use std::os::unix::fs::PermissionsExt;
+    let kept = std::fs::metadata(installation.path("config/state/console.history")).unwrap();
+    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn an_answer_streams_above_the_line_and_ctrl_c_stops_it() {
+    let installation = Installation::new();
+    let mut console = editing(&installation).await;
+    console.type_in("slow 600\r").await;
+    // The row that is not whole stands above the line, and the status below it.
+    shows(&console, "> slow 600\nSecond 1.\n> \nDemo agent · answering ").await;
+    console.type_in("a draft").await;
+    shows(&console, "Second 1. Second 2.\n> a draft\nDemo agent · answering ").await;
+    console.type_in(INTERRUPT).await;
+    shows(&console, "Second 2. Second 3.\n> \nDemo agent · answering ").await;
+    console.type_in(INTERRUPT).await;
+    shows(&console, "✗ Stopped.\n\n> \nDemo agent").await;
+    assert_eq!(console.agents(), []);
+    let stood = screen(&console.stdout());
+    assert_eq!(stood.matches("Second 1.").count(), 1, "{stood}");
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn a_line_of_the_log_stands_above_the_line_that_is_being_written() {
+    let installation = Installation::new().with("LOG_LEVEL", "info").with("LOG_FORMAT", "json");
+    let mut console = editing(&installation).await;
+    console.type_in("slow 2\r").await;
+    shows(&console, "\n> \nDemo agent · answering ").await;
+    console.type_in("half a line").await;
+    shows(&console, "turn ended").await;
+    shows(&console, "out]\n").await;
+    shows_that(&console, "the whole line", |screen| screen.ends_with("\n> half a line\nDemo agent\n")).await;
+    let stood = screen(&console.stdout());
+    let rows: Vec<&str> = stood.lines().filter(|row| row.contains("turn ended")).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.starts_with('{') && row.ends_with('}')), "{stood}");
+    console.type_in(" goes on\r").await;
+    answers(&console, "You said: half a line goes on\n").await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn the_status_tells_who_answers_what_is_going_on_and_what_was_chosen() {
+    let installation = Installation::new().with("DEMO_AGENT_DELAY_MS", "50");
+    let mut console = editing(&installation).await;
+    console.type_in("tool make\r").await;
+    shows(&console, "⚙ shell make\n\n> \nDemo agent · shell ").await;
+    shows(&console, "\n> \nDemo agent\n").await;
+    console.type_in("noise\r").await;
+    // Something the backend does not know is told when it is said.
+    shows(&console, "hologram").await;
+    answers(&console, "There was noise.\n").await;
+    console.type_in("ask make\r").await;
+    shows(&console, "\n> \nDemo agent · asks you ").await;
+    console.type_in("deny\r").await;
+    shows_that(&console, "the question's end", |screen| screen.ends_with("\n> \nDemo agent\n")).await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn commands_names_and_paths_are_completed() {
+    let installation = Installation::new();
+    std::fs::write(installation.path("two words.txt"), "the content").unwrap();
+    let mut console = editing(&installation).await;
+    console.type_in("/re\t").await;
+    shows(&console, "/reset  /recover\n\n> /re\n").await;
+    console.type_in("s\t").await;
+    shows(&console, "\n> /reset\nDemo agent").await;
+    console.type_in("\r").await;
+    shows(&console, "the conversation is forgotten\n").await;
+    console.type_in("/back\t d\t\r").await;
+    shows(&console, "> /backend demo\n").await;
+    shows(&console, "demo answers from now on\n").await;
+    console.type_in("/file two\t\r").await;
+    shows(&console, "two words.txt (11 bytes) goes along with the next prompt\n").await;
+    console.type_in("look at @tw\t").await;
+    shows(&console, "> look at @\"two words.txt\n").await;
+    console.type_in("\"\r").await;
+    answers(&console, "the content").await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn the_terminal_is_given_back_however_the_console_ends() {
+    for how in ["\x04", "/quit\r", "TERM"] {
+        let installation = Installation::new();
+        let mut console = editing(&installation).await;
+        if how == "TERM" {
+            // The child of the shell.
+            let shell = console.gateway().as_raw_nonzero();
+            let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+            kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), Signal::TERM).unwrap();
+        } else {
+            console.type_in(how).await;
+        }
+        shows(&console, "gone\n").await;
+        let modes = console.stdout().rsplit("\x1b[?2004l").next().unwrap().to_owned();
+        // Without an echo it was before.
+        assert!(["icanon", "isig", "icrnl"].iter().all(|mode| modes.split_whitespace().any(|now| now == *mode)), "{how}: {modes}");
+        assert_eq!(console.ended().await.code, 0);
+    }
+}
+
+#[tokio::test]
+async fn files_go_along_by_their_paths() {
+    let installation = Installation::new();
+    let (one, two) = (installation.path("one.txt"), installation.path("two.txt"));
+    std::fs::write(&one, "the content of one").unwrap();
+    std::fs::write(&two, "the content of two").unwrap();
+    let mut console = editing(&installation).await;
+    console.type_in(&format!("/file {}\r", one.display())).await;
+    shows(&console, "one.txt (18 bytes) goes along with the next prompt\n").await;
+    console.type_in(&format!("compare with @{}\r", two.display())).await;
+    answers(&console, "the content of two").await;
+    assert!(screen(&console.stdout()).contains("the content of one"));
+    console.type_in("/file /nowhere\r").await;
+    shows(&console, "✗ /nowhere: No such file").await;
+    console.type_in(END).await;
+    assert_eq!(console.ended().await.code, 0);
+}

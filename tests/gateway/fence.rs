@@ -1,0 +1,147 @@
+//! The sandbox with the real program: what an operator is told of it, and what a confined agent of an ordinary user cannot open.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use aetheel::config::SandboxWish;
+use aetheel::process::Sandbox;
+
+use super::seclusion::{give, is_root, started};
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER, TOKEN};
+use crate::support::program::Installation;
+
+/// Whether this kernel has what is on by default.
+fn has_landlock() -> bool {
+    let there = Sandbox::probe(SandboxWish::Landlock);
+    if let Err(why) = &there {
+        eprintln!("SKIPPED: {why}");
+    }
+    there.is_ok()
+}
+
+/// `check`, `doctor`, the log and `/status` for an owner, with these settings.
+async fn told(wish: &str) -> [String; 4] {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("AGENT_SANDBOX", wish);
+    let check = installation.run(&["check"], "").await.stdout;
+    let doctor = installation.run(&["doctor", "--offline"], "").await.stdout;
+    let bot = serving(&installation).await;
+    let status = local.answer_to(local.slash(CHANNEL, OWNER, "status", None)).await.content;
+    let others = local.answer_to(local.slash(CHANNEL, ANN, "status", None)).await.content;
+    assert!(!others.contains("Sandbox"), "it is for owners: {others}");
+    [check, doctor, bot.stderr(), status]
+}
+
+#[tokio::test]
+async fn an_operator_is_told_by_what_agents_are_confined() {
+    if !has_landlock() {
+        return;
+    }
+    let [check, doctor, log, status] = told("auto").await;
+    assert!(check.lines().any(|line| line.starts_with("sandbox: Landlock (version ")), "{check}");
+    assert!(doctor.contains("Landlock (version "), "{doctor}");
+    assert!(log.contains("agents are confined") && log.contains("Landlock (version "), "{log}");
+    assert!(status.contains("**Sandbox:** Landlock"), "{status}");
+}
+
+#[tokio::test]
+async fn an_operator_is_told_loudly_that_agents_are_not_confined() {
+    let [check, doctor, log, status] = told("off").await;
+    let loud = "agents are NOT confined (AGENT_SANDBOX=off)";
+    assert!(check.contains("sandbox: off: agents reach everything") && check.contains(&format!("warning: {loud}")), "{check}");
+    assert!(doctor.contains(loud), "{doctor}");
+    assert!(log.contains(loud), "{log}");
+    assert!(status.contains("off: agents reach everything"), "{status}");
+}
+
+/// Stands before the agent, inside its sandbox, and tries to open what is behind each line of `targets`.
+const THIEF: &str = r#"#!/bin/sh
+{
+  echo "user $(id -u)"
+  while read -r target; do
+    if [ -d "$target" ]; then
+      ls "$target"/ > /dev/null 2>&1 && echo "OPENED $target"
+    else
+      head -c 1 "$target" > /dev/null 2>&1 && echo "OPENED $target"
+    fi
+    echo stolen 2> /dev/null > "$target" && echo "WROTE $target"
+  done < "${0%/*}/targets"
+  echo LOOKED
+} > loot 2>&1
+exec "$@"
+"#;
+
+#[tokio::test]
+async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_no_other_project() {
+    if !has_landlock() {
+        return;
+    }
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("DISCORD_BOT_TOKEN", "").with("AGENT_SANDBOX", "landlock").with("LOG_FORMAT", "json");
+    let at = |name: &str| installation.path(name).display().to_string();
+    for folder in ["thief", "projects/mine", "projects/theirs", "config/state", "recordings", "credentials"] {
+        fs::create_dir_all(installation.path(folder)).unwrap();
+    }
+    fs::write(installation.path("thief/sh"), THIEF).unwrap();
+    fs::set_permissions(installation.path("thief/sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(installation.path("settings.env"), format!("DISCORD_BOT_TOKEN={TOKEN}\n")).unwrap();
+    fs::write(installation.path("credentials/HOOK_PHRASE"), "canary-of-a-credential").unwrap();
+    fs::write(installation.path("projects/theirs/notes.txt"), "theirs").unwrap();
+    fs::write(installation.path("projects/mine/notes.txt"), "mine").unwrap();
+    let projects = format!(
+        "## channel {CHANNEL}\n- directory: `{}`\n## channel {OTHER}\n- directory: `{}`\n",
+        at("projects/mine"),
+        at("projects/theirs")
+    );
+    fs::write(installation.path("config/channels.md"), projects).unwrap();
+    let targets = [
+        "settings.env",
+        "credentials/HOOK_PHRASE",
+        "credentials",
+        "config",
+        "config/channels.md",
+        "config/state",
+        "config/state/queue.md",
+        "config/state/sessions.md",
+        "recordings",
+        "cache",
+        "projects/theirs",
+        "projects/theirs/notes.txt",
+    ];
+    let own = "projects/mine/notes.txt";
+    let list: String = targets.iter().chain([&own]).map(|target| at(target) + "\n").collect();
+    fs::write(installation.path("thief/targets"), list).unwrap();
+    let (thief, folder, projects, credentials, cache) = (at("thief/sh"), at("thief"), at("projects"), at("credentials"), at("cache"));
+    let installation: Installation = installation
+        .with("AGENT_WRAPPER", &thief)
+        .with("AGENT_READ", &folder)
+        .with("PROJECT_ROOTS", &projects)
+        .with("CREDENTIALS_DIRECTORY", &credentials)
+        .with("CACHE_DIR", &cache);
+    if is_root() {
+        give(installation.path("").as_path());
+    }
+    let env_file = installation.path("settings.env").display().to_string();
+    let program = started(&installation, &format!("--env-file {env_file}"), "").await;
+    // The other project was worked in, too, so that all of it is there.
+    local.mention(OTHER, ANN, "hello");
+    local.wait_for_message(OTHER, |text| text.starts_with("You said: hello")).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    let loot = fs::read_to_string(installation.path("projects/mine/loot")).unwrap();
+    assert!(loot.contains("LOOKED"), "{loot}");
+    if is_root() {
+        assert!(loot.contains("user 65534\n"), "{loot}");
+    }
+    for target in targets {
+        let target = installation.path(target);
+        assert!(target.exists(), "{} was never there to be opened", target.display());
+        for word in ["OPENED", "WROTE"] {
+            assert!(!loot.lines().any(|line| line == format!("{word} {}", target.display())), "{loot}");
+        }
+    }
+    let own = installation.path(own);
+    assert!(loot.contains(&format!("OPENED {}\nWROTE {}", own.display(), own.display())), "what is its own it opens: {loot}");
+    assert!(!program.stderr().contains(TOKEN));
+}

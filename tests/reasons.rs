@@ -1,0 +1,113 @@
+//! What people are told of every failure that was recorded with any agent: the reason, and nothing else that stands on stderr.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use aetheel::agent::{Action, Input, Outcome};
+use aetheel::turn::Ending;
+
+use crate::support::recordings::{inputs, recordings};
+
+/// What agents and what runs them say in any case.
+const NOISE: [&str; 12] = [
+    "Warning: 256-color support not detected. Using a terminal with at least 256-color support is recommended.",
+    "YOLO mode is enabled. All tool calls will be automatically approved.",
+    "Ripgrep is not available. Falling back to GrepTool.",
+    "[STARTUP] Phase 'cleanup_ops' was started but never ended. Skipping metrics.",
+    "(node:4711) [DEP0040] DeprecationWarning: The `punycode` module is deprecated.",
+    "npm notice New major version of npm available! 10.9.2 -> 11.0.0",
+    "    at Module._compile (node:internal/modules/cjs/loader:1554:14)",
+    "at async Turn.run (file:///opt/cli/bundle/chunk-JDPZ4CE3.js:333001:24) {",
+    "Node.js v22.14.0",
+    "Reading additional input from stdin...",
+    "WARNING: proceeding, even though we could not create PATH aliases: Refusing to create helper binaries",
+    "\u{1b}[31mERROR\u{1b}[0m Codex could not find bubblewrap on PATH.",
+];
+
+/// By what one sees that something of it is told.
+const MARKS: [&str; 12] = [
+    "256-color",
+    "YOLO mode",
+    "Ripgrep is not",
+    "[STARTUP]",
+    "DeprecationWarning",
+    "npm notice",
+    "node:internal",
+    "file:///",
+    "Node.js v",
+    "Reading additional",
+    "even though we could not",
+    "bubblewrap",
+];
+
+/// The end of stderr as backends tell it (`stderr_end` of the SDK).
+fn told(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let end = lines[lines.len().saturating_sub(5)..].join("\n");
+    end[end.ceil_char_boundary(end.len().saturating_sub(1024))..].to_owned()
+}
+
+/// What people are told of an outcome; none: nothing failed.
+fn words(outcome: &Outcome, stderr: &str) -> Option<String> {
+    match Ending::of(Some(outcome.clone()), None, None, None).in_words(stderr) {
+        Ending::Agent(failure) => Some(failure.message),
+        _ => None,
+    }
+}
+
+/// The same failure of an agent that said more on stderr.
+fn with_more(outcome: &Outcome, stderr: &str, more: &str) -> Outcome {
+    let (was, is) = (told(stderr), told(more));
+    let mut outcome = outcome.clone();
+    let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &mut outcome else { panic!("a failure") };
+    failure.message = match was.as_str() {
+        // As `without_result` and `last_words` of the SDK put it.
+        "" => format!("{}: {is}", failure.message),
+        was => failure.message.replace(was, &is),
+    };
+    outcome
+}
+
+#[test]
+fn of_every_recorded_failure_people_are_told_the_reason_and_nothing_else_of_stderr() {
+    let mut kinds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut ends = 0;
+    for backend in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
+        for folder in recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend)) {
+            let tail = inputs(&folder).into_iter().rev().find_map(|told| match told.input {
+                Input::Exited(exited) => Some(exited.stderr_tail),
+                _ => None,
+            });
+            let tail = tail.unwrap_or_default();
+            let actions = std::fs::read_to_string(folder.join("actions.jsonl")).unwrap();
+            for line in actions.lines() {
+                let Action::TurnDone(done) = serde_json::from_str(line).unwrap() else { continue };
+                let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &done.outcome else { continue };
+                kinds.entry(backend).or_default().insert(format!("{:?}", failure.kind));
+                let plain = words(&done.outcome, &tail).unwrap();
+                for mark in MARKS {
+                    assert!(!plain.contains(mark), "{}: {plain}", folder.display());
+                }
+                // Where the end of stderr is told, more noise changes nothing, wherever it stands.
+                let ended =
+                    tail.is_empty() && failure.message.contains(" ended") || !tail.is_empty() && failure.message.contains(&told(&tail));
+                if !ended {
+                    assert_eq!(plain, failure.message.trim(), "{}: it is the agent's own", folder.display());
+                    continue;
+                }
+                ends += 1;
+                for noise in NOISE {
+                    for more in [format!("{tail}\n{noise}"), format!("{tail}{}", format!("\n{noise}").repeat(7))] {
+                        let outcome = with_more(&done.outcome, &tail, &more);
+                        let (is, why) = (words(&outcome, &more).unwrap(), folder.display());
+                        assert_eq!(is, plain, "{why}: with {noise:?} {outcome:?}");
+                    }
+                }
+            }
+        }
+    }
+    for (backend, kinds) in &kinds {
+        assert!(kinds.len() >= 2, "{backend}: only {kinds:?}");
+    }
+    assert!(kinds.len() == 6 && ends >= 8, "{} backends, {ends} ends of processes", kinds.len());
+}
