@@ -163,7 +163,9 @@ fn check_arguments(arguments: &[String], program: &Program, safety: Safety) -> R
                 }
                 None => (entry.value != FlagValue::None).then_some((entry.name.as_str(), entry.value)),
             };
-        } else if let Some((flag, FlagValue::Many)) = open {
+        } else if let Some((flag, FlagValue::Many)) = open
+            && argument != "-"
+        {
             check_value(program, flag, argument, safety)?;
         } else if !program.words.contains(argument) {
             return Err(PlanFault::Stray(index + 1));
@@ -302,6 +304,16 @@ mod tests {
         }
         assert!(verdict(&["--yolo", "--mode", "edits"], Safety::Danger).is_ok());
         assert!(verdict(&["--mode", "edits"], Safety::Edit).is_ok());
+    }
+
+    #[test]
+    fn a_lone_dash_is_a_word_and_never_one_of_many_values() {
+        assert!(verdict(&["--tools", "a", "-"], Safety::Default).is_ok(), "it is declared");
+        let mut undeclared = descriptor();
+        undeclared.programs[0].words.clear();
+        let (files, secrets, inherited) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let known = Known { files: &files, secrets: &secrets, port: None, inherited: &inherited };
+        assert_eq!(check(&spawn(&["--tools", "a", "-"]), &undeclared, Safety::Danger, known), Err(PlanFault::Stray(3)));
     }
 
     #[test]
