@@ -9,7 +9,7 @@
 //! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`kit`] [`turn`] |
 //! | files | [`workspace`] |
-//! | pure | [`queue`] [`schedule`] [`prompt`] [`lines`] [`framing`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
+//! | pure | [`queue`] [`schedule`] [`prompt`] [`markdown`] [`lines`] [`framing`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
 //! | words | [`event`] [`agent`] [`config`] [`figures`] [`vigil`] |
 
 pub mod agent;
@@ -21,6 +21,7 @@ pub mod access;
 pub mod fold;
 pub mod framing;
 pub mod lines;
+pub mod markdown;
 pub mod plain;
 pub mod prompt;
 pub mod queue;

@@ -14,6 +14,8 @@ mod figures;
 mod guest;
 #[path = "../../src/lines.rs"]
 mod lines;
+#[path = "../../src/markdown/mod.rs"]
+mod markdown;
 #[path = "../../src/plain.rs"]
 mod plain;
 #[path = "../../src/prompt/mod.rs"]

@@ -9,7 +9,7 @@
 //! (`tests::parsing_the_headers_gives_back_the_sections`, requirement 22.5).
 
 use super::{Document, Documents};
-use crate::split::Fence;
+use crate::markdown::Fence;
 
 /// Most bytes of a system prompt: what the contract lets a backend be given (`wit/types.wit`, `settings`).
 pub const LIMIT: usize = 1 << 20;

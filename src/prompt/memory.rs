@@ -1,6 +1,6 @@
 //! The memory block at the end of an answer.
 
-use crate::split::Fence;
+use crate::markdown::Fence;
 
 /// Splits an answer into what people see and what belongs into `memory.md`.
 ///

@@ -1,6 +1,6 @@
 //! Where to cut.
 
-use super::Fence;
+use crate::markdown::Fence;
 
 /// The end of a piece.
 #[derive(Clone, Copy, Debug)]

@@ -6,12 +6,12 @@
 //! those lines and from white space around a cut, the pieces joined are the text; `tests` holds the properties.
 
 mod cut;
-mod fence;
 
 use std::ops::Range;
 
 use cut::Cutter;
-pub use fence::Fence;
+
+use crate::markdown::Fence;
 
 /// Cuts text into pieces of at most `limit` characters, none of them blank.
 ///

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::followed::Followed;
 use super::ordinary::{read_ordinary, text_of};
 use super::replace::replace;
-use super::sections::{Entry, bare, sections};
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::capability::{self, Capabilities};
+use crate::markdown::sections::sections;
+use crate::markdown::{Entry, bare};
 
 /// What a file begins with that is made for its first entry.
 const HEADING: &str = "# Backends\n\nWhat was decided about backends: which components are trusted (`sha256`), their options (`option`), and what they may\n\

@@ -9,9 +9,9 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::ordinary::read_ordinary;
-use super::outline::{Part, below, outline};
 use super::replace::{replace, sync_folder};
 use super::{DOCUMENT_LIMIT, FileError, memory};
+use crate::markdown::outline::{Part, below, outline};
 
 /// What a start finds required where `boot.md` does not say.
 const REQUIRED: [&str; 2] = ["soul.md", "identity.md"];

@@ -13,10 +13,11 @@ use super::heartbeats::seconds;
 use super::ordinary::{read_ordinary, text_of};
 use super::remembered::MemoryOf;
 use super::replace::replace;
-use super::sections::{Entry, Section, sections};
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::{Mode, Safety};
 use crate::event::Lane;
+use crate::markdown::Entry;
+use crate::markdown::sections::{Section, sections};
 
 /// What the operator wrote for a lane, or for a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

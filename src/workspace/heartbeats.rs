@@ -6,7 +6,8 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-use super::outline::{Block, Part, block, channel, entry, name, outline, time_zone};
+use super::fields::{channel, name, time_zone};
+use crate::markdown::outline::{Block, Part, block, entry, outline};
 use crate::schedule::{ActiveHours, Heartbeat};
 
 const KEYS: [&str; 8] = ["interval", "every", "channel", "active-hours", "active", "time-zone", "timezone", "zone"];
@@ -77,7 +78,7 @@ fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
     }
     let (mut interval, mut active, mut to, mut zone) = (None, None, None, None);
     for entry in &block.entries {
-        let value = entry.value.as_str();
+        let value = entry.text();
         match entry.key.as_str() {
             "interval" | "every" => interval = Some(seconds(value)?),
             "active-hours" | "active" => active = Some(value.parse::<ActiveHours>()?),

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::outline::{Item, below, channel, outline};
-use super::sections::bare;
+use super::fields::channel;
+use crate::markdown::bare;
+use crate::markdown::outline::{Item, below, outline};
 
 /// A moment in the life of the gateway or of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,9 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 
-use super::outline::{Block, Line, Part, block, channel, entry, item, name, outline, time_zone};
+use super::fields::{channel, name, time_zone};
+use crate::markdown::Entry;
+use crate::markdown::outline::{Block, Line, Part, block, entry, item, outline};
 use crate::schedule::{Cron, Missed};
 
 const KEYS: [&str; 9] = ["name", "expression", "cron", "schedule", "channel", "time-zone", "timezone", "zone", "missed"];
@@ -59,7 +61,7 @@ impl CronJobs {
             for (line, key) in &draft.block.strange {
                 read.warnings.push(format!("agents.md line {line}: `{key}` means nothing here; it is ignored"));
             }
-            let given = draft.block.entries.iter().find(|entry| entry.key == "name").map_or(draft.title.as_str(), |entry| &entry.value);
+            let given = draft.block.entries.iter().find(|entry| entry.key == "name").map_or(draft.title.as_str(), Entry::text);
             let (line, mut called) = (draft.line, name(given));
             if called.is_empty() {
                 called = shortened(&draft.block.text);
@@ -200,7 +202,7 @@ fn looks_like_one(text: &str) -> bool {
 fn job(draft: Draft, called: &str) -> Result<CronJob, String> {
     let (mut expression, mut to, mut zone, mut missed) = (draft.expression, None, None, Missed::RunOnce);
     for entry in &draft.block.entries {
-        let value = entry.value.as_str();
+        let value = entry.text();
         match entry.key.as_str() {
             "name" => {}
             "expression" | "cron" | "schedule" => expression = Some(value.to_owned()),

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::json;
 
 use super::followed::Followed;
-use super::sections::{Section, sections};
 use crate::agent::Descriptor;
 use crate::agent::Safety;
 use crate::agent::descriptor::{Access, Choice, Credential, DescriptorError, Expands, Feature, Flag, FlagValue, Program, State};
+use crate::markdown::sections::{Section, sections};
 
 /// How one agent is started, and what it can do.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::followed::Followed;
-use super::sections::{Entry, Section, sections};
+use crate::markdown::Entry;
+use crate::markdown::sections::{Section, sections};
 
 /// Longest instruction, bytes: it stands in the prompt of every call.
 const INSTRUCTION: usize = 32 << 10;

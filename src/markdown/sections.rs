@@ -3,9 +3,11 @@
 //! Everything else is for people and passed over: what stands before the first section, paragraphs, indented lines,
 //! fenced code and comments. Files whose sections end in a text of their own find it in [`Section::prose`].
 
+use super::{Entry, Read, bare, lines};
+
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Section {
+pub struct Section {
     /// Without backticks, trimmed.
     pub title: String,
     /// Where it begins, from 1.
@@ -30,61 +32,20 @@ impl Section {
     }
 }
 
-/// `- key: value`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// Lower-case, with `-` for blanks and `_`.
-    pub key: String,
-    /// Not empty; backticks as they stand.
-    value: String,
-    /// From 1.
-    pub line: usize,
-}
-
-impl Entry {
-    /// The value, without backticks around it.
-    pub(super) fn text(&self) -> &str {
-        bare(&self.value)
-    }
-
-    /// The parts between commas, each without backticks around it. A comma within braces, as in JSON, separates nothing.
-    pub(super) fn list(&self) -> impl Iterator<Item = &str> {
-        let mut depth = 0_usize;
-        let separates = move |c: char| {
-            match c {
-                '{' => depth += 1,
-                '}' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            c == ',' && depth == 0
-        };
-        self.value.split(separates).map(bare).filter(|item| !item.is_empty())
-    }
-}
-
-/// Reads a file; the second part is what looks like an entry and is none, with its line.
-pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
+/// Reads a file. The second part lists, with their lines, the bullets that are not `key: value`.
+#[must_use]
+pub fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
     let (mut sections, mut strange): (Vec<Section>, _) = (Vec::new(), Vec::new());
-    let (mut fence, mut comment) = (None, false);
-    for (number, line) in (1..).zip(text.lines()) {
-        if let Some(mark) = ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(mark)) {
-            match fence {
-                None if !comment => fence = Some(mark),
-                Some(open) if open == mark => fence = None,
-                _ => {}
+    for (number, line) in lines(text) {
+        let line = match line {
+            Read::Text(line) => line,
+            Read::Code(line) => {
+                if let Some(section) = sections.last_mut() {
+                    section.say(number, line);
+                }
+                continue;
             }
-            if let Some(section) = sections.last_mut().filter(|_| !comment) {
-                section.say(number, line);
-            }
-            continue;
-        }
-        if fence.is_some() {
-            if let Some(section) = sections.last_mut() {
-                section.say(number, line);
-            }
-            continue;
-        }
-        let line = uncommented(line, &mut comment);
+        };
         if let Some(title) = line.strip_prefix("## ") {
             let title = title.replace('`', "").trim().to_owned();
             sections.push(Section { title, line: number, entries: Vec::new(), prose: String::new(), prose_line: None });
@@ -106,28 +67,6 @@ pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
         }
     }
     (sections, strange)
-}
-
-/// A line without what comments hide; `open` says whether one goes on.
-pub(super) fn uncommented(line: &str, open: &mut bool) -> String {
-    let (mut rest, mut kept) = (line, String::new());
-    loop {
-        if *open {
-            let Some((_, after)) = rest.split_once("-->") else { return kept };
-            (rest, *open) = (after, false);
-        } else {
-            let Some((before, after)) = rest.split_once("<!--") else { return kept + rest };
-            kept.push_str(before);
-            (rest, *open) = (after, true);
-        }
-    }
-}
-
-/// Without blanks and a pair of backticks around it.
-pub(super) fn bare(text: &str) -> &str {
-    let text = text.trim();
-    let inner = text.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
-    inner.filter(|inner| !inner.contains('`')).unwrap_or(text).trim()
 }
 
 #[cfg(test)]
@@ -161,6 +100,15 @@ A paragraph: with a colon.
         assert_eq!(keys, [("key-one", "a b", 5), ("list-of", "`a`, b,, `c d`", 7)]);
         assert_eq!(found[0].entries[1].list().collect::<Vec<_>>(), ["a", "b", "c d"]);
         assert_eq!(strange, [(16, "\"strange\" is not `key: value`".to_owned())]);
+    }
+
+    /// A fence of four backticks is not closed by one of three: an example inside an example once counted as settings.
+    #[test]
+    fn an_example_of_a_file_is_not_settings() {
+        let (found, strange) = sections("## One\n- a: 1\n````markdown\n```\n```\n## Two\n- secret: x\n- odd\n````\n- b: 2\n");
+        assert_eq!(found.len(), 1);
+        let keys: Vec<_> = found[0].entries.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!((keys, strange), (vec!["a", "b"], vec![]));
     }
 
     #[test]

@@ -3,12 +3,11 @@
 //! Comments are for people and left out. Fenced code is an example and passed over, except where a file's content is
 //! asked for ([`Part::code`]). [`super::sections`] is for files of settings only.
 
-use super::sections::{bare, uncommented};
-use crate::split::Fence;
+use super::{Entry, Fence, Read, lines};
 
 /// A heading and what stands below it, up to the next heading of any level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub struct Part {
     /// Number of `#`; 0: what stands before the first heading.
     pub level: usize,
     /// As it stands.
@@ -23,7 +22,7 @@ pub(super) struct Part {
 
 /// A line of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub struct Line {
     /// From 1.
     pub number: usize,
     pub text: String,
@@ -31,7 +30,7 @@ pub(super) struct Line {
 
 /// What a heading or item says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Block {
+pub struct Block {
     pub entries: Vec<Entry>,
     /// The instruction, its indentation taken away.
     pub text: String,
@@ -39,20 +38,9 @@ pub(super) struct Block {
     pub strange: Vec<(usize, String)>,
 }
 
-/// `key: value`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// Lower-case, with `-` for blanks and `_`.
-    pub key: String,
-    /// Without backticks around it.
-    pub value: String,
-    /// From 1.
-    pub line: usize,
-}
-
 /// A list item whatever its key, with the indented lines behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub struct Item {
     /// What stands before the first colon, without backticks.
     pub key: String,
     /// What stands behind it; lines are separated by `\n`.
@@ -62,18 +50,18 @@ pub(super) struct Item {
 }
 
 /// Reads a file.
-pub(super) fn outline(text: &str) -> Vec<Part> {
+#[must_use]
+pub fn outline(text: &str) -> Vec<Part> {
     let mut parts = vec![Part { level: 0, title: String::new(), line: 1, body: Vec::new(), text: String::new() }];
-    let (mut fence, mut comment): (Option<Fence<'_>>, _) = (None, false);
-    for (number, line) in (1..).zip(text.lines()) {
+    for (number, line) in lines(text) {
         let part = parts.last_mut().expect("there is a first");
-        let opened = if comment { None } else { Fence::opened_by(line) };
-        if fence.is_some() || opened.is_some() {
-            fence = fence.map_or(opened, |open| Some(open).filter(|open| !open.closed_by(line)));
-            part.text.extend([line, "\n"]);
-            continue;
-        }
-        let line = uncommented(line, &mut comment);
+        let line = match line {
+            Read::Text(line) => line,
+            Read::Code(line) => {
+                part.text.extend([line, "\n"]);
+                continue;
+            }
+        };
         let level = line.bytes().take_while(|byte| *byte == b'#').count();
         match line[level..].strip_prefix(' ') {
             Some(title) if (1..=6).contains(&level) && !title.trim().is_empty() => {
@@ -90,19 +78,19 @@ pub(super) fn outline(text: &str) -> Vec<Part> {
 }
 
 /// The parts below one, down to the next of its level or a higher one.
-pub(super) fn below(parts: &[Part], index: usize) -> &[Part] {
+pub fn below(parts: &[Part], index: usize) -> &[Part] {
     let rest = &parts[index + 1..];
     &rest[..rest.iter().take_while(|part| part.level > parts[index].level).count()]
 }
 
 impl Part {
     /// The title without backticks and a colon behind it.
-    pub(super) fn plain_title(&self) -> String {
+    pub fn plain_title(&self) -> String {
         self.title.replace('`', "").trim_end_matches([':', ' ']).trim().to_owned()
     }
 
     /// Its list items at the margin. A line at the margin that is none ends the one before.
-    pub(super) fn items(&self) -> Vec<Item> {
+    pub fn items(&self) -> Vec<Item> {
         let (mut items, mut open): (Vec<Item>, _) = (Vec::new(), false);
         for Line { number, text } in &self.body {
             if let Some(item) = item(text) {
@@ -120,23 +108,23 @@ impl Part {
     }
 
     /// The content of its first fenced code.
-    pub(super) fn code(&self) -> Option<String> {
+    pub fn code(&self) -> Option<String> {
         let mut lines = self.text.lines();
         let fence = lines.find_map(Fence::opened_by)?;
         Some(lines.take_while(|line| !fence.closed_by(line)).map(|line| format!("{line}\n")).collect())
     }
 
     /// Heading and text, as they stand.
-    pub(super) fn whole(&self) -> String {
+    pub fn whole(&self) -> String {
         format!("{} {}\n{}", "#".repeat(self.level), self.title, self.text)
     }
 }
 
 /// Reads lines: entries with one of the `known` keys first, then the text, or `instruction:` and what follows it. Once
 /// the text has begun, only list items at the margin are entries.
-pub(super) fn block(lines: &[Line], known: &[&str]) -> Block {
+pub fn block(body: &[Line], known: &[&str]) -> Block {
     let (mut block, mut begun, mut text) = (Block::default(), false, Vec::new());
-    for Line { number, text: line } in lines {
+    for Line { number, text: line } in body {
         match entry(line) {
             Some((key, value, item)) if item || !begun => {
                 if key == "instruction" || key == "prompt" {
@@ -145,7 +133,7 @@ pub(super) fn block(lines: &[Line], known: &[&str]) -> Block {
                     continue;
                 }
                 if known.contains(&key.as_str()) {
-                    block.entries.push(Entry { key, value: bare(&value).to_owned(), line: *number });
+                    block.entries.push(Entry { key, value, line: *number });
                     continue;
                 }
                 // A slip in a key, unless it reads like a sentence.
@@ -164,7 +152,7 @@ pub(super) fn block(lines: &[Line], known: &[&str]) -> Block {
 }
 
 /// Reads `key: value`, in a list at the margin (the third part) or not, the key emphasised or not.
-pub(super) fn entry(line: &str) -> Option<(String, String, bool)> {
+pub fn entry(line: &str) -> Option<(String, String, bool)> {
     let (rest, item) = item(line).map_or((line, false), |rest| (rest, true));
     let (key, value) = rest.split_once(':')?;
     let marks: String = key.trim().chars().take_while(|c| "*_".contains(*c)).collect();
@@ -176,7 +164,7 @@ pub(super) fn entry(line: &str) -> Option<(String, String, bool)> {
 }
 
 /// What follows the mark of a list item at the margin.
-pub(super) fn item(line: &str) -> Option<&str> {
+pub fn item(line: &str) -> Option<&str> {
     if let Some(rest) = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet)) {
         return Some(rest.trim_start());
     }
@@ -190,31 +178,6 @@ fn dedented(lines: &[String]) -> String {
     let common = lines.iter().skip(1).filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
     let cut = lines.iter().map(|line| line.get(common.min(indent(line))..).unwrap_or_default());
     cut.collect::<Vec<_>>().join("\n").trim().to_owned()
-}
-
-/// A name as it may stand in a log, a lane and a state file: one line without markup, at most 80 characters.
-pub(super) fn name(text: &str) -> String {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let plain: String = words.chars().filter(|c| !c.is_control() && *c != '`').collect();
-    plain.trim_matches(|c: char| c.is_whitespace() || "*_:–—-".contains(c)).chars().take(80).collect::<String>().trim_end().to_owned()
-}
-
-/// A Discord channel: its id, alone, as `<#id>`, or behind its name.
-///
-/// # Errors
-/// That it is none.
-pub(super) fn channel(text: &str) -> Result<u64, String> {
-    let word = text.split_whitespace().last().unwrap_or_default();
-    let digits = word.trim_start_matches("<#").trim_end_matches('>').trim_matches(['(', ')']);
-    digits.parse().ok().filter(|id| *id > 0).ok_or_else(|| format!("{text:?} is no channel; copy its id from Discord"))
-}
-
-/// A time zone of the IANA database.
-///
-/// # Errors
-/// That it is none.
-pub(super) fn time_zone(text: &str) -> Result<jiff::tz::TimeZone, String> {
-    jiff::tz::TimeZone::get(text).map_err(|_| format!("{text:?} is no time zone of the IANA database, such as `Europe/Berlin`"))
 }
 
 #[cfg(test)]
@@ -250,7 +213,7 @@ mod tests {
     fn entries_stand_before_the_text_and_as_items_behind_it() {
         let text = "\n- **Interval:** 30m\nchannel: `5`\n- intervall: 9\n\nLook:\n- at: this\n- channel: 6\n  - deep\nzone: no\n";
         let block = block(&outline(text)[0].body, &["interval", "channel", "zone"]);
-        let entries: Vec<_> = block.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str(), entry.line)).collect();
+        let entries: Vec<_> = block.entries.iter().map(|entry| (entry.key.as_str(), entry.text(), entry.line)).collect();
         assert_eq!(entries, [("interval", "30m", 2), ("channel", "5", 3), ("channel", "6", 8)]);
         assert_eq!(block.strange, [(4, "intervall".to_owned())]);
         assert_eq!(block.text, "Look:\n- at: this\n  - deep\nzone: no");
@@ -260,15 +223,5 @@ mod tests {
     fn an_instruction_may_go_on_below() {
         let text = "- instruction: First.\n  Second.\n    - deeper\n\n  Third.";
         assert_eq!(block(&outline(text)[0].body, &[]).text, "First.\nSecond.\n  - deeper\n\nThird.");
-    }
-
-    #[test]
-    fn channels_are_read_as_people_write_them() {
-        for text in ["123", "<#123>", "#site 123", "#site (123)"] {
-            assert_eq!(channel(text), Ok(123), "{text}");
-        }
-        for text in ["", "0", "#site", "-1"] {
-            channel(text).expect_err(text);
-        }
     }
 }

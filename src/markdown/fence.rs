@@ -50,17 +50,21 @@ impl<'a> Fence<'a> {
         format!("{}{}", self.indent, self.marker)
     }
 
-    pub(super) fn without_info(self) -> Self {
+    /// The same fence without its info string.
+    #[must_use]
+    pub fn without_info(self) -> Self {
         Self { info: "", ..self }
     }
 
     /// Characters it costs to open the fence at the start of a piece, terminator included.
-    pub(super) fn opening_cost(&self) -> usize {
+    #[must_use]
+    pub fn opening_cost(&self) -> usize {
         self.closing_cost() + self.info.chars().count()
     }
 
     /// Characters it costs to close the fence at the end of a piece, terminator included. Indent and marker are ASCII.
-    pub(super) fn closing_cost(&self) -> usize {
+    #[must_use]
+    pub fn closing_cost(&self) -> usize {
         self.indent.len() + self.marker.len() + 1
     }
 }

@@ -1,0 +1,113 @@
+//! Markdown as this program reads it: files that operators write, answers of agents.
+//!
+//! One rule for fences ([`Fence`]) and one for comments ([`lines`]), whoever reads: an example inside a fence is never
+//! a setting. Pure.
+
+mod fence;
+pub mod outline;
+pub mod sections;
+
+pub use fence::Fence;
+
+/// A line of a file that operators write, as [`lines`] reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read<'a> {
+    /// Inside a code fence, or the line that opens or closes one; as it stands.
+    Code(&'a str),
+    /// Any other line, without comments.
+    Text(String),
+}
+
+/// `key: value`, usually as a list item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Lower-case, with `-` for blanks and `_`.
+    pub key: String,
+    /// Not empty; backticks as they stand.
+    value: String,
+    /// From 1.
+    pub line: usize,
+}
+
+impl Entry {
+    /// The value, without backticks around it.
+    pub fn text(&self) -> &str {
+        bare(&self.value)
+    }
+
+    /// The parts between commas, each without backticks around it. A comma within braces, as in JSON, separates nothing.
+    pub fn list(&self) -> impl Iterator<Item = &str> {
+        let mut depth = 0_usize;
+        let separates = move |c: char| {
+            match c {
+                '{' => depth += 1,
+                '}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            c == ',' && depth == 0
+        };
+        self.value.split(separates).map(bare).filter(|item| !item.is_empty())
+    }
+}
+
+/// Reads a file line by line, numbered from 1. A comment may span lines; a fence inside one does not count.
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, Read<'_>)> {
+    let (mut fence, mut comment): (Option<Fence<'_>>, bool) = (None, false);
+    (1..).zip(text.lines()).map(move |(number, line)| {
+        let opened = if comment { None } else { Fence::opened_by(line) };
+        if fence.is_none() && opened.is_none() {
+            return (number, Read::Text(uncommented(line, &mut comment)));
+        }
+        fence = fence.map_or(opened, |open| Some(open).filter(|open| !open.closed_by(line)));
+        (number, Read::Code(line))
+    })
+}
+
+/// Removes comments from a line; `open` says whether one began in an earlier line and is updated.
+fn uncommented(line: &str, open: &mut bool) -> String {
+    let (mut rest, mut kept) = (line, String::new());
+    loop {
+        if *open {
+            let Some((_, after)) = rest.split_once("-->") else { return kept };
+            (rest, *open) = (after, false);
+        } else {
+            let Some((before, after)) = rest.split_once("<!--") else { return kept + rest };
+            kept.push_str(before);
+            (rest, *open) = (after, true);
+        }
+    }
+}
+
+/// Trims blanks and one pair of backticks.
+#[must_use]
+pub fn bare(text: &str) -> &str {
+    let text = text.trim();
+    let inner = text.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
+    inner.filter(|inner| !inner.contains('`')).unwrap_or(text).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> String {
+        lines(text).map(|(_, line)| if matches!(line, Read::Code(_)) { 'c' } else { 't' }).collect()
+    }
+
+    #[test]
+    fn a_fence_is_closed_by_its_own_marker_only() {
+        assert_eq!(kinds("a\n````md\n```\n## no\n```\n````\nb"), "tccccct");
+        assert_eq!(kinds("```\n~~~\n```\nb"), "ccct");
+        assert_eq!(kinds("```inline``` code\nb"), "tt");
+    }
+
+    #[test]
+    fn comments_are_cut_out_and_hide_fences() {
+        let found: Vec<_> = lines("a <!-- b\n```\n--> c\n```\n<!-- d -->\n```").collect();
+        let text = |number: usize, text: &str| (number, Read::Text(text.to_owned()));
+        assert_eq!(
+            found,
+            [text(1, "a "), text(2, ""), text(3, " c"), (4, Read::Code("```")), (5, Read::Code("<!-- d -->")), (6, Read::Code("```"))]
+        );
+    }
+}
