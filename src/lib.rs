@@ -8,7 +8,7 @@
 //! | root | [`cli`] [`app`] [`telemetry`] |
 //! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`kit`] [`turn`] |
-//! | files | [`workspace`] |
+//! | files | [`workspace`] [`disk`] |
 //! | pure | [`queue`] [`schedule`] [`prompt`] [`markdown`] [`lines`] [`framing`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
 //! | words | [`event`] [`agent`] [`config`] [`figures`] [`vigil`] |
 
@@ -37,6 +37,7 @@ pub mod backend;
 pub mod console;
 pub mod demo;
 pub mod discord;
+pub mod disk;
 pub mod process;
 pub mod sources;
 pub mod web;

@@ -22,6 +22,27 @@ pub fn one_line(text: &str) -> String {
     clean_text(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Returns the text as [`one_line`] does, cut to `most` characters as by [`cut`].
+#[must_use]
+pub fn short_line(text: &str, most: usize) -> String {
+    // What is cut off anyway needs no cleaning.
+    let head = text.char_indices().nth(most.saturating_mul(8)).map_or(text, |(end, _)| &text[..end]);
+    let line = one_line(head);
+    if head.len() < text.len() && line.chars().count() <= most {
+        return cut(&format!("{line} …"), most).into_owned();
+    }
+    cut(&line, most).into_owned()
+}
+
+/// Returns the first `most` characters of a text; the last of them is `…` where something is left out.
+#[must_use]
+pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.char_indices().nth(most).is_none() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().take(most.saturating_sub(1)).chain(['…']).collect())
+}
+
 /// [`clean_text`] for a text that comes in pieces, wherever a sequence is cut.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cleaner {
@@ -198,6 +219,17 @@ mod tests {
     #[test]
     fn clean_text_is_not_copied() {
         assert!(matches!(clean_text("nothing to do\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_short_line_is_clean_and_says_that_it_was_cut() {
+        assert_eq!(short_line("fix\nthe \u{1b}[31mbuild\u{202e}", 60), "fix the build");
+        assert_eq!(short_line("abcdef", 4), "abc…");
+        assert_eq!(short_line("abcd", 4), "abcd");
+        assert_eq!(short_line(&"x ".repeat(100_000), 5), "x x …");
+        assert_eq!(short_line(&format!("a{}b", " ".repeat(1_000)), 5), "a …");
+        assert!(matches!(cut("äöü", 3), Cow::Borrowed("äöü")));
+        assert_eq!(cut("äöü\nx", 3), "äö…");
     }
 
     proptest! {

@@ -1,42 +1,14 @@
 //! The programs of agents as they were when they were last asked for their version, so that a new one is noticed.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
+
+use crate::disk::Stamp;
 
 /// How long a changed program must be left alone before it is asked: whoever replaces it is then done.
 const REST: Duration = Duration::from_secs(1);
-
-/// What changes when a program is replaced; links are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    file: (u64, u64),
-    size: u64,
-    written: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    /// Stamps a program; none: there is none.
-    pub fn of(path: &Path) -> Option<Self> {
-        let file = std::fs::metadata(path).ok()?;
-        Some(Self {
-            file: (file.dev(), file.ino()),
-            size: file.size(),
-            written: (file.mtime(), file.mtime_nsec()),
-            changed: (file.ctime(), file.ctime_nsec()),
-        })
-    }
-
-    fn at_rest(&self, now: SystemTime) -> bool {
-        let (seconds, nanoseconds) = self.changed;
-        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return true };
-        // A clock that went back is no reason never to ask.
-        now.duration_since(UNIX_EPOCH + Duration::new(seconds, nanoseconds)).map_or(true, |age| age >= REST)
-    }
-}
 
 /// By backend: where its program is, and what it was.
 #[derive(Debug, Default)]
@@ -56,9 +28,14 @@ impl Programs {
     pub fn changed(&self, now: SystemTime) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_other =
-            |(path, before): &(PathBuf, Option<Stamp>)| Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && stamp.at_rest(now));
+            |(path, before): &(PathBuf, Option<Stamp>)| Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && at_rest(&stamp, now));
         all.iter().filter(|(_, program)| is_other(program)).map(|(backend, _)| backend.clone()).collect()
     }
+}
+
+/// A clock that went back is no reason never to ask.
+fn at_rest(stamp: &Stamp, now: SystemTime) -> bool {
+    stamp.age(now).is_none_or(|age| age >= REST)
 }
 
 #[cfg(test)]
@@ -78,9 +55,7 @@ mod tests {
         assert_eq!(programs.changed(later), Vec::<String>::new(), "it is gone for now");
         std::fs::write(folder.path().join("new"), "2").expect("written");
         std::fs::rename(folder.path().join("new"), &program).expect("renamed");
-        let changed = std::fs::metadata(&program).expect("it is there");
-        let changed = Duration::new(changed.ctime().unsigned_abs(), u32::try_from(changed.ctime_nsec()).expect("nanoseconds"));
-        let soon = UNIX_EPOCH + changed + REST / 2;
+        let soon = later - Stamp::of(&program).expect("it is there").age(later).expect("it is in the past") + REST / 2;
         assert_eq!(programs.changed(soon), Vec::<String>::new(), "it may still be written to");
         assert_eq!(programs.changed(later), ["x"]);
         programs.note("x", Some((program.clone(), Stamp::of(&program))));

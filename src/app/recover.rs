@@ -12,7 +12,7 @@ use super::{say, tell};
 use crate::cli::exit;
 use crate::config::LogFormat;
 use crate::event::Lane;
-use crate::plain::{clean_text, with_causes};
+use crate::plain::{short_line, with_causes};
 use crate::telemetry;
 use crate::turn::lost::reread;
 use crate::turn::{Backend, Backends as _};
@@ -95,16 +95,11 @@ async fn read(backend: &dyn Backend, recording: &std::path::Path, turn: &LostTur
 fn row(turn: &LostTurn, read: Result<String, String>) -> Row {
     let when = jiff::Timestamp::from_millisecond(turn.at_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y-%m-%dT%H:%M:%SZ");
     let (outcome, note, text) = match read {
-        Ok(text) => ("readable", None, Some(first_words(&text))),
-        Err(why) => ("unreadable", Some(first_words(&why)), None),
+        Ok(text) => ("readable", None, Some(short_line(&text, WORDS))),
+        Err(why) => ("unreadable", Some(short_line(&why, WORDS)), None),
     };
     let (lane, backend) = (turn.lane.to_string(), turn.backend.clone());
     Row { turn: turn.turn.clone(), when: when.to_string(), lane, backend, outcome, note, text }
-}
-
-fn first_words(text: &str) -> String {
-    let line = clean_text(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= WORDS { line } else { line.chars().take(WORDS - 1).chain(['…']).collect() }
 }
 
 /// Has the gateway deliver what can be read: the one that runs, or the next to start.

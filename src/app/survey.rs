@@ -16,7 +16,8 @@ use crate::process::find_program;
 use crate::sources;
 use crate::turn::Backends as _;
 use crate::web::webhooks::{self, Secrets};
-use crate::workspace::{Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, Workspace, read_ordinary};
+use crate::disk::read_ordinary;
+use crate::workspace::{Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, Workspace};
 
 /// From when on it is said what takes so long.
 const LONG: Duration = Duration::from_secs(2);

@@ -8,7 +8,8 @@ use super::admission::AdmissionError;
 use super::lineup::Candidate;
 use super::loader::Loader;
 use super::registry::LoadReport;
-use super::source::{Source, Stamp};
+use super::source::Source;
+use crate::disk::Stamp;
 use crate::turn::Backend as _;
 
 impl Loader {

@@ -13,7 +13,8 @@ use super::engine::Engine;
 use super::lineup::Lineups;
 use super::order;
 use super::registry::{LoadReport, RegistryOptions};
-use super::source::{self, Stamp};
+use super::source;
+use crate::disk::Stamp;
 use super::trust::{Gate, read_signature, signature_of};
 use super::wants::Wants;
 use super::watch::{Hint, Settling, Watch, is_component};
@@ -232,7 +233,7 @@ impl Loader {
         let (stamp, digest, outcome) = match source::read(path.to_owned(), self.engine.limits().component).await {
             Ok(source) => {
                 // A file that was still young is read once more later: its stamp alone proves nothing.
-                let stamp = Some(source.stamp).filter(Stamp::rested);
+                let stamp = Some(source.stamp).filter(source::rested);
                 if let Some(seen) = self.files.get_mut(path)
                     && cause == Cause::Rescan
                     && seen.digest.as_ref() == Some(&source.digest)

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::source::{self, Stamp};
+use super::source;
+use crate::disk::Stamp;
 use crate::workspace::{Components, Last};
 
 /// The files of the folder, those that served last first, the others by name. Does its I/O where it is called.

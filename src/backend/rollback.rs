@@ -11,7 +11,8 @@ use super::lineup::Candidate;
 use super::loader::{Loader, Seen};
 use super::place;
 use super::registry::LoadReport;
-use super::source::{self, Stamp};
+use super::source;
+use crate::disk::Stamp;
 use crate::plain::with_causes;
 use crate::turn::{Backend as _, Generation};
 use crate::workspace::{Components, Served};
@@ -100,7 +101,7 @@ impl Loader {
     /// Judges and admits a component that was kept, for the place of a file.
     pub(super) async fn readmit(&self, target: &Path, name: &str, served: &Served) -> Result<Candidate, AdmissionError> {
         let standing = self.gate.judge_bytes(target, &served.digest, &served.bytes, served.signature.as_deref()).await?;
-        let written = Stamp::of(target).map_or((0, 0), |stamp| stamp.written());
+        let written = Stamp::of(target).map_or((0, 0), |stamp| stamp.modified());
         let candidate = self.engine.candidate(target, served.bytes.clone(), served.digest.clone(), written, standing).await?;
         self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
         if candidate.descriptor.name != name {

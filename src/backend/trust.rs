@@ -13,7 +13,8 @@ use std::sync::Arc;
 use minisign_verify::{PublicKey, Signature};
 
 use super::admission::AdmissionError;
-use super::source::{Source, Stamp};
+use super::source::Source;
+use crate::disk::Stamp;
 use super::wants::Wants;
 use crate::agent::Descriptor;
 use crate::config::{Config, Trust};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::event::Attached;
-use crate::workspace::read_ordinary;
+use crate::disk::read_ordinary;
 
 /// Takes the files out of a prompt that it names behind `@`; what names none stays as it is. Returns the prompt without these signs.
 pub(super) fn named(prompt: &str, home: Option<&Path>) -> (String, Vec<Attached>) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::agent::{FileDiff, PlanEntry, PlanStatus, Task, TaskStatus, ToolEnd, ToolStart};
 use crate::fold::Transcript;
-use crate::plain::{clean_text, one_line};
+use crate::plain::{clean_text, one_line, short_line};
 
 /// Characters of a line.
 const LINE: usize = 120;
@@ -144,11 +144,7 @@ fn step(entry: &PlanEntry) -> String {
 
 /// A text on one line, and not too much of it.
 pub(super) fn shortened(line: &str) -> String {
-    let line = one_line(line);
-    match line.char_indices().nth(LINE) {
-        Some((cut, _)) => format!("{}…", &line[..cut]),
-        None => line,
-    }
+    short_line(line, LINE)
 }
 
 /// A file, and how many lines of it came and went.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::mention::one_line;
+use crate::plain::short_line;
 use super::rest::RestError;
 use crate::agent::Usage;
 use crate::config::FooterPart;
@@ -20,12 +20,12 @@ const NOTE: usize = 100;
 /// The lines below an answer, without secrets. `awaited` says that somebody waits for it.
 pub(super) fn lines(answer: &Answer, footer_parts: &[FooterPart], awaited: bool) -> Vec<String> {
     let failure = answer.failure.as_deref();
-    let mut lines: Vec<String> = failure.map(|failure| format!("⚠️ {}", one_line(failure, 500))).into_iter().collect();
+    let mut lines: Vec<String> = failure.map(|failure| format!("⚠️ {}", short_line(failure, 500))).into_iter().collect();
     let silent = answer.text.trim().is_empty();
     if silent && failure.is_none() && awaited {
         lines.push(EMPTY.to_owned());
     }
-    lines.extend(answer.notices.iter().map(|notice| format!("-# {}", one_line(notice, 300))));
+    lines.extend(answer.notices.iter().map(|notice| format!("-# {}", short_line(notice, 300))));
     lines.extend(footer(answer, footer_parts).filter(|_| awaited || !silent));
     lines
 }
@@ -40,8 +40,8 @@ fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
     let told: Vec<String> = parts
         .iter()
         .filter_map(|part| match part {
-            FooterPart::Backend => Some(one_line(&answer.backend, 40)),
-            FooterPart::Model => answer.model.as_deref().map(|model| one_line(model, 60)),
+            FooterPart::Backend => Some(short_line(&answer.backend, 40)),
+            FooterPart::Model => answer.model.as_deref().map(|model| short_line(model, 60)),
             FooterPart::Time => (answer.took > Duration::ZERO).then(|| time(answer.took)),
             FooterPart::Tokens => answer.usage.as_ref().and_then(tokens),
             FooterPart::Cost => answer.usage.as_ref().and_then(|usage| usage.cost_usd).filter(|cost| *cost > 0.0).map(money),
@@ -96,7 +96,7 @@ pub(super) fn opening(text: &str, most: usize, note: &str) -> Vec<String> {
         pieces.truncate(most);
         let last = pieces.pop().unwrap_or_default();
         let first = split(&last, MESSAGE - NOTE).into_iter().next().unwrap_or_default();
-        pieces.push(format!("{first}\n-# {}", one_line(note, NOTE - 4)));
+        pieces.push(format!("{first}\n-# {}", short_line(note, NOTE - 4)));
     }
     pieces
 }

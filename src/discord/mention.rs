@@ -73,17 +73,6 @@ pub(super) fn ids_behind<'a>(content: &'a str, prefix: &'a str) -> impl Iterator
     })
 }
 
-/// Returns a person's name as one short line.
-pub(super) fn one_line(text: &str, most: usize) -> String {
-    let line = crate::plain::one_line(text);
-    if line.chars().count() <= most {
-        return line;
-    }
-    let mut cut: String = line.chars().take(most.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use super::Inner;
 use super::api::{Posted, nonce};
 use super::below::MESSAGE;
 use super::heading;
-use super::mention::one_line;
+use crate::plain::short_line;
 use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person, Traces};
 use crate::event::Event;
 
@@ -100,7 +100,7 @@ async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
 
 /// The button of an offer.
 pub(super) fn row(offer: &Offer) -> Value {
-    let button = json!({"type": 2, "style": 1, "label": one_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
+    let button = json!({"type": 2, "style": 1, "label": short_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
     json!([{"type": 1, "components": [button]}])
 }
 
@@ -129,7 +129,7 @@ pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
 /// What a message says once somebody took its offer up.
 pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
     let name = match by {
-        Person::User { name, .. } => one_line(name, 64),
+        Person::User { name, .. } => short_line(name, 64),
         Person::Terminal => "you".to_owned(),
     };
     let name = super::asks::escape(&name);

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tracing::info;
 
-use super::mention::one_line;
+use crate::plain::short_line;
 use crate::agent::EventKind;
 use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Reply, Settlement, Unseen};
 use crate::event::Lane;
@@ -26,7 +26,7 @@ impl Reply for Nowhere {
     fn settled(&mut self, _id: &str, _how: &Settlement) {}
 
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
-        let (text, failure) = (one_line(&answer.text, LOGGED), answer.failure);
+        let (text, failure) = (short_line(&answer.text, LOGGED), answer.failure);
         info!(lane = %self.0, text, failure, "an answer has no place in discord; set OUTPUT_CHANNEL_ID or a channel to see it there");
         Ok(())
     }

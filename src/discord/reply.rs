@@ -23,7 +23,7 @@ use super::flow::Rank;
 use super::heading;
 use super::holding::Turn;
 use super::live::{Live, Place};
-use super::mention::one_line;
+use crate::plain::short_line;
 use super::nowhere::Nowhere;
 use super::rest::Patience;
 use super::typing::Typing;
@@ -389,12 +389,12 @@ async fn until(when: Option<std::time::Instant>) {
 /// One short line on what the agent is doing.
 fn status(transcript: &Transcript) -> Option<String> {
     if let Some(failure) = transcript.retry() {
-        return Some(format!("-# ⏳ trying again: {}", one_line(failure, 100)));
+        return Some(format!("-# ⏳ trying again: {}", short_line(failure, 100)));
     }
     let tool = transcript.open_tools().next_back()?;
     let what = [Some(tool.start.title.as_str()), tool.start.target.as_deref()].into_iter().flatten().find(|text| !text.trim().is_empty());
     Some(match what {
-        Some(what) => format!("-# 🔧 {}: {}", one_line(&tool.start.native_name, 40), one_line(what, 100)),
-        None => format!("-# 🔧 {}", one_line(&tool.start.native_name, 40)),
+        Some(what) => format!("-# 🔧 {}: {}", short_line(&tool.start.native_name, 40), short_line(what, 100)),
+        None => format!("-# 🔧 {}", short_line(&tool.start.native_name, 40)),
     })
 }

@@ -170,7 +170,7 @@ fn thread_name(prompt: &str) -> String {
     for mark in ["**", "__", "~~", "||", "`", "*"] {
         plain = plain.replace(mark, "");
     }
-    let plain = mention::one_line(plain.trim_start_matches(['#', '>', '-', ' ']), NAME);
+    let plain = crate::plain::short_line(plain.trim_start_matches(['#', '>', '-', ' ']), NAME);
     if plain.is_empty() { "New conversation".to_owned() } else { plain }
 }
 

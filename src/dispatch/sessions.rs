@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::event::DIRECTORY;
 use super::listings::Listing;
-use super::view::first_words;
+use crate::plain::short_line;
 use super::{Dispatcher, Inner};
 use crate::agent::descriptor::Feature;
 use crate::agent::{QueryKind, QueryResult};
@@ -174,7 +174,7 @@ impl Inner {
         let mut found: Vec<Conversation> = here
             .filter_map(|session| {
                 let id = SessionId::new(&session.native_id).ok().filter(|id| !known.contains(id))?;
-                let title = self.parts.redactor.clean(first_words(session.title.as_deref().unwrap_or_default(), TITLE));
+                let title = self.parts.redactor.clean(short_line(session.title.as_deref().unwrap_or_default(), TITLE));
                 let since = session.updated.as_deref().and_then(|time| time.parse().ok());
                 Some(Conversation { current: current == Some(&id), id, title, since, ours: false })
             })
@@ -197,7 +197,7 @@ impl Inner {
         if !matches!(event.lane, Lane::Channel(_) | Lane::Console) {
             return;
         }
-        let title = self.parts.redactor.clean(first_words(title.unwrap_or(&event.prompt), TITLE));
+        let title = self.parts.redactor.clean(short_line(title.unwrap_or(&event.prompt), TITLE));
         let past = Past { lane: event.lane.clone(), backend: backend.to_owned(), session, since: now(), title, directory };
         self.note(past, before.and_then(|id| SessionId::new(id).ok())).await;
     }

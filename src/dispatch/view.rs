@@ -12,7 +12,7 @@ use super::knobs::Knob;
 use super::{Dispatcher, Inner, lock};
 use crate::agent::descriptor::Feature;
 use crate::event::{Event, EventKind, Lane};
-use crate::plain::clean_text;
+use crate::plain::short_line;
 use crate::workspace::SessionId;
 
 /// Characters of a prompt that others get to see.
@@ -93,21 +93,8 @@ impl Glimpse {
             (None, EventKind::Hook) => "hook".to_owned(),
             (None, EventKind::Webhook) => "webhook".to_owned(),
         };
-        Self { who: first_words(&who, WORDS), words: first_words(&event.prompt, WORDS), since }
+        Self { who: short_line(&who, WORDS), words: short_line(&event.prompt, WORDS), since }
     }
-}
-
-/// The beginning of a text as one plain line.
-pub(super) fn first_words(text: &str, most: usize) -> String {
-    // What is cut off anyway needs no cleaning.
-    let head: String = text.chars().take(most * 8).collect();
-    let line = clean_text(&head).split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= most && head.len() == text.len() {
-        return line;
-    }
-    let mut cut: String = line.chars().take(most.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
 }
 
 impl Dispatcher {
@@ -186,17 +173,5 @@ impl Inner {
     async fn unable(&self, name: &str) -> Option<String> {
         let reason = tokio::time::timeout(LOOK, self.parts.backends.unavailable(name)).await.ok().flatten()?;
         Some(format!("{name} cannot work here: {reason}."))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_words_are_one_plain_line() {
-        assert_eq!(first_words("fix\nthe \u{1b}[31mbuild\u{202e}", 60), "fix the build");
-        assert_eq!(first_words("abcdef", 4), "abc…");
-        assert_eq!(first_words(&"x ".repeat(100_000), 5), "x x …");
     }
 }

@@ -34,8 +34,5 @@ pub fn brief(input: &Input) -> String {
 #[must_use]
 pub fn shortened(text: &str, most: usize) -> String {
     let text = crate::plain::clean_text(text).replace('\n', "⏎").replace('\t', " ");
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    crate::plain::cut(&text, most).into_owned()
 }

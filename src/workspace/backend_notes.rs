@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::followed::Followed;
-use super::ordinary::{read_ordinary, text_of};
-use super::replace::replace;
+use crate::disk::{read_ordinary, text_of};
+use crate::disk::replace;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::capability::{self, Capabilities};
 use crate::markdown::sections::sections;

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 
-use super::replace::replace;
+use crate::disk::replace;
 use super::{FileError, Workspace};
 
 /// Files that are kept.

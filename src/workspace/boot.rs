@@ -8,8 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::ordinary::read_ordinary;
-use super::replace::{replace, sync_folder};
+use crate::disk::{read_ordinary, replace, sync_folder};
 use super::{DOCUMENT_LIMIT, FileError, memory};
 use crate::markdown::outline::{Part, below, outline};
 

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::heartbeats::seconds;
-use super::ordinary::{read_ordinary, text_of};
+use crate::disk::{read_ordinary, text_of};
 use super::remembered::MemoryOf;
-use super::replace::replace;
+use crate::disk::replace;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::{Mode, Safety};
 use crate::event::Lane;

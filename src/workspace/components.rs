@@ -4,14 +4,14 @@
 //! [`KEPT`] stay. All of it is private, and a file counts only while its content is what its name says.
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use super::FileError;
-use super::replace::sync_folder;
+use crate::disk::{replace, sync_folder};
 
 /// Components kept of each backend, the one that serves included.
 pub const KEPT: usize = 3;
@@ -83,9 +83,9 @@ impl Components {
         } else {
             let new = Place { sequence: newest + 1, digest: served.digest.clone() };
             if let Some(text) = &served.signature {
-                write(&signature(folder, &new), text)?;
+                replace(&signature(folder, &new), text)?;
             }
-            write(&new.component(folder), &served.bytes)?;
+            replace(&new.component(folder), &served.bytes)?;
             places.push(new);
         }
         for old in &places[..places.len().saturating_sub(KEPT)] {
@@ -104,7 +104,7 @@ impl Components {
         if fs::read_to_string(folder.join(FROM)).is_ok_and(|noted| noted == file) {
             return Ok(());
         }
-        write(&folder.join(FROM), file.as_bytes()).map_err(|error| FileError::new("note a file in", &folder, error))
+        replace(&folder.join(FROM), file.as_bytes()).map(drop).map_err(|error| FileError::new("note a file in", &folder, error))
     }
 
     /// Returns what served last, of every backend.
@@ -188,16 +188,6 @@ fn read(folder: &Path, place: &Place) -> Option<Served> {
 fn remove(folder: &Path, place: &Place) -> io::Result<()> {
     let _ = fs::remove_file(signature(folder, place)); // most have none
     fs::remove_file(place.component(folder))
-}
-
-/// Whole or not at all, and the owner's only.
-fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut temporary = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
-    temporary.write_all(content)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 fn digest(bytes: &[u8]) -> String {

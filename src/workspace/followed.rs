@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::DOCUMENT_LIMIT;
-use super::fresh::{self, Outcome, Stamp, Want};
+use super::fresh::{self, Outcome, Want};
 
 /// What a file means, as it was last read whole.
 #[derive(Debug)]

@@ -5,48 +5,17 @@
 //! has truncated and not yet written is taken for the whole. A writer that pauses longer in mid-write cannot be told
 //! from one that is done; programs that write by rename never show half a file.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::ordinary;
+use crate::disk::{self, Stamp};
 
 const TRIES: usize = 6;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Longer than a busy machine usually keeps a writer waiting, and short beside any turn.
 pub(super) const REST: Duration = Duration::from_millis(60);
-
-/// What tells one state of a file from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-
-    /// Whether nothing happened to the file for a while before `now`.
-    fn at_rest(&self, now: SystemTime) -> bool {
-        let (seconds, nanoseconds) = self.changed.max(self.modified);
-        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return true };
-        let last = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
-        now.duration_since(last).is_ok_and(|age| age >= REST)
-    }
-}
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -127,16 +96,16 @@ fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome
     // Before anything is looked at: this thread may be kept waiting at any point below.
     let now = SystemTime::now();
     let Some(mut file) = open(&want.path)? else { return Ok(Outcome::Missing) };
-    let stamp = Stamp::of(&file.metadata()?);
-    let cut = stamp.size > want.limit;
+    let stamp = Stamp::from(&file.metadata()?);
+    let cut = stamp.size() > want.limit;
     if cut && want.keep_end {
-        file.seek(SeekFrom::Start(stamp.size - want.limit))?;
+        file.seek(SeekFrom::Start(stamp.size() - want.limit))?;
     }
     let mut bytes = Vec::new();
     (&file).take(want.limit).read_to_end(&mut bytes)?;
-    let same = Stamp::of(&file.metadata()?) == stamp && bytes.len() as u64 == stamp.size.min(want.limit);
+    let same = Stamp::from(&file.metadata()?) == stamp && bytes.len() as u64 == stamp.size().min(want.limit);
     let unchanged = seen.filter(|(before, _)| *before == stamp).map_or(Duration::ZERO, |(_, time)| time + PAUSE);
-    if same && (stamp.at_rest(now) || want.ours == Some(stamp) || unchanged >= REST) {
+    if same && (stamp.age(now).is_some_and(|age| age >= REST) || want.ours == Some(stamp) || unchanged >= REST) {
         return Ok(Outcome::Whole(Whole { bytes, stamp, cut, keep_end: want.keep_end }));
     }
     *seen = Some((stamp, unchanged));
@@ -151,7 +120,7 @@ pub(super) fn read_once(want: &Want) -> bool {
 
 /// Opens a regular file, following links; none when there is none. Never waits for the writer of a pipe.
 fn open(path: &Path) -> io::Result<Option<File>> {
-    match ordinary::open(path) {
+    match disk::open_ordinary(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -161,7 +130,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
 /// The stamp of a file; none when it is missing.
 pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
     match std::fs::metadata(path) {
-        Ok(metadata) => Ok(Some(Stamp::of(&metadata))),
+        Ok(metadata) => Ok(Some(Stamp::from(&metadata))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::FileError;
-use super::fresh::{self, Outcome, Stamp, Want};
-use super::replace::replace;
+use super::fresh::{self, Outcome, Want};
+use crate::disk::{Stamp, replace};
 
 /// Largest file of this kind, bytes.
 const MOST: u64 = 1 << 28;
@@ -267,10 +267,10 @@ fn append(path: &Path, text: &str) -> io::Result<Stamp> {
 fn add(path: &Path, text: &str, known: Stamp) -> Result<(Stamp, bool), (io::Error, Option<Stamp>)> {
     let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(|error| (error, None))?;
     let before = file.metadata().map_err(|error| (error, None))?;
-    let alone = Stamp::of(&before) == known;
+    let alone = Stamp::from(&before) == known;
     write_end(&mut file, text).map(|stamp| (stamp, alone)).map_err(|error| {
         let _ = file.set_len(before.len());
-        (error, file.metadata().ok().filter(|_| alone).map(|metadata| Stamp::of(&metadata)))
+        (error, file.metadata().ok().filter(|_| alone).map(|metadata| Stamp::from(&metadata)))
     })
 }
 
@@ -283,7 +283,7 @@ fn write_end(file: &mut File, text: &str) -> io::Result<Stamp> {
     let torn = if last == [b'\n'] { "" } else { "\n" };
     file.write_all(format!("{torn}{text}").as_bytes())?;
     file.sync_data()?;
-    Ok(Stamp::of(&file.metadata()?))
+    Ok(Stamp::from(&file.metadata()?))
 }
 
 /// Reads a list item that begins with a code span; none: it is something else.

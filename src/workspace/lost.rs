@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ledger::{Entry, Ledger, Token, code};
-use super::ordinary::{read_ordinary, text_of};
-use super::replace::replace;
+use crate::disk::{read_ordinary, text_of};
+use crate::disk::replace;
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
 use crate::event::Lane;
 

@@ -6,8 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::FileError;
-use super::fresh::Stamp;
-use super::replace::sync_folder;
+use crate::disk::{Stamp, sync_folder};
 
 /// What a new `memory.md` holds.
 pub(super) const HEADER: &str = "# Memory\n";
@@ -69,7 +68,7 @@ fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
     }
     let length = before.len() + block.len() as u64;
     let after = file.metadata()?;
-    let stamp = (after.len() == length).then(|| Stamp::of(&after));
+    let stamp = (after.len() == length).then(|| Stamp::from(&after));
     Ok(stands(path, &before, length, text)?.then_some(stamp))
 }
 

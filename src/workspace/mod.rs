@@ -25,10 +25,8 @@ mod ledger;
 mod lock;
 mod lost;
 mod memory;
-mod ordinary;
 mod profiles;
 mod remembered;
-mod replace;
 mod schedule_notes;
 mod webhooks;
 
@@ -53,7 +51,6 @@ pub use jobs::{CronJob, CronJobs};
 pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock};
 pub use lost::{LostState, LostTurn, LostTurns};
-pub use ordinary::read_ordinary;
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
@@ -62,7 +59,7 @@ pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 use crate::event::Lane;
 use crate::prompt::{Document, Documents};
 use followed::Followed;
-use fresh::{Outcome, Stamp, Want};
+use fresh::{Outcome, Want};
 
 /// Most bytes read of a document; of `memory.md` the last ones, of others the first.
 pub const DOCUMENT_LIMIT: u64 = 1 << 20;

@@ -9,7 +9,8 @@ use crate::config::Config;
 use crate::discord::{Checkup, Options, Place, StartError};
 use crate::event::Lane;
 use crate::redact::Redactor;
-use crate::workspace::{Channels, read_ordinary};
+use crate::disk::read_ordinary;
+use crate::workspace::Channels;
 
 /// Longest look at all of it.
 const PATIENCE: Duration = Duration::from_secs(30);

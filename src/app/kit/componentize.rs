@@ -13,6 +13,7 @@ use wit_parser::{Resolve, WorldItem, WorldKey};
 use super::super::say;
 use super::contract::{self, EXPORT};
 use crate::cli::exit;
+use crate::disk::{EVERYBODY, replace_for};
 
 const WASI: &str = include_str!("wasi.wat");
 
@@ -72,19 +73,11 @@ fn convert(module: &Path, output: &Path) -> Result<Made, Fault> {
     Ok(made)
 }
 
-/// Readers see the old file or the new one: a running gateway may watch the folder.
 fn place(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut temporary = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
-    temporary.write_all(content)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
     }
-    temporary.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    replace_for(path, content, EVERYBODY).map(drop)
 }
 
 fn component(module: &[u8]) -> Result<Made, String> {

@@ -9,6 +9,7 @@ use super::open::{self, Opened, Unable};
 use super::paper::{self, Paper};
 use crate::agent::Action;
 use crate::cli::exit;
+use crate::disk::{EVERYBODY, replace_for};
 use crate::kit::golden::{self, Verdict};
 use crate::kit::{self, Case};
 
@@ -68,22 +69,12 @@ fn settle(case: &Case, verdict: Verdict, actions: &[Action], update: bool) -> Re
         Verdict::Same => Outcome::Passed,
         Verdict::Differs(_) | Verdict::Unknown if update => {
             let beside = kit::actions_beside(&case.path);
-            replace(&beside, &golden::written(actions))
+            replace_for(&beside, golden::written(actions).as_bytes(), EVERYBODY)
                 .map_err(|error| Unable::usage(format!("cannot write {}: {error}", beside.display())))?;
             Outcome::Updated(beside)
         }
         verdict => Outcome::Failed(verdict),
     })
-}
-
-/// Writes a file as a whole or not at all.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut file =
-        tempfile::NamedTempFile::new_in(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
-    std::io::Write::write_all(&mut file, text.as_bytes())?;
-    file.persist(path)?;
-    // Of a temporary file, which is private; this one is to be committed.
-    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o644))
 }
 
 impl Outcome {

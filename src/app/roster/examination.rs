@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Roster;
 use crate::app::agents::{Examiner, Findings};
-use crate::app::programs::Stamp;
+use crate::disk::Stamp;
 use crate::turn::{Agent, Backends as _};
 
 impl Roster {

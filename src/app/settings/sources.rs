@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::env_file::EnvFile;
 use super::is_secret;
 use crate::process::take_descriptor;
-use crate::workspace::read_ordinary;
+use crate::disk::read_ordinary;
 
 /// Largest file or stream of settings, bytes.
 const MOST: u64 = 1 << 20;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::press::Choice;
 use crate::agent::{AnswerForm, AskOption, Decision, Question, Scope};
-use crate::discord::mention::one_line;
+use crate::plain::short_line;
 use crate::dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 use crate::split::split;
 
@@ -30,21 +30,21 @@ const WINDOW: usize = 4_000;
 /// A question's messages; the last one has the buttons. `step` counts the questions of a list from 0.
 pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
     let asker = question.asker.map_or_else(String::new, |asker| format!(" <@{asker}>"));
-    let title = format!("**{}**{asker}", escape(&one_line(&question.title, TITLE)));
+    let title = format!("**{}**{asker}", escape(&short_line(&question.title, TITLE)));
     let text = match &question.subject {
         Subject::Permission { tool, about } => {
             let block = about.as_ref().filter(|about| !says(&question.title, &about.text)).map_or_else(String::new, block);
-            format!("🔐 {title}\n-# {}\n{block}", escape(&one_line(tool, 100)))
+            format!("🔐 {title}\n-# {}\n{block}", escape(&short_line(tool, 100)))
         }
         Subject::Plan(plan) => {
             let (shown, note) = cut(plan, WHOLE);
             format!("📋 {title}\n{shown}\n{note}")
         }
-        Subject::SignIn(address) => format!("🔑 {title}\n{}", block(&Excerpt { language: "", text: one_line(address, 1_000) })),
+        Subject::SignIn(address) => format!("🔑 {title}\n{}", block(&Excerpt { language: "", text: short_line(address, 1_000) })),
         Subject::Questions(questions) => {
             let Some(asked) = questions.get(step) else { return vec![format!("❓ {title}")] };
             let count = if questions.len() > 1 { format!(" ({} of {})", step + 1, questions.len()) } else { String::new() };
-            let said = asked.description.as_deref().map(|said| format!("\n-# {}", escape(&one_line(said, 500)))).unwrap_or_default();
+            let said = asked.description.as_deref().map(|said| format!("\n-# {}", escape(&short_line(said, 500)))).unwrap_or_default();
             let secret = if asked.secret { "\n-# Nobody but the agent will see the answer." } else { "" };
             format!("❓ {title}{count}\n{}{said}{secret}\n{}", cut(&asked.text, 1_000).0, listed(asked))
         }
@@ -79,7 +79,7 @@ fn listed(asked: &Question) -> String {
         Some(said) => format!("{} – {said}", option.label),
         None => option.label.clone(),
     };
-    (1..).zip(&asked.options).map(|(number, option)| format!("{number}\\. {}\n", escape(&one_line(&told(option), 400)))).collect()
+    (1..).zip(&asked.options).map(|(number, option)| format!("{number}\\. {}\n", escape(&short_line(&told(option), 400)))).collect()
 }
 
 fn as_menu(asked: &Question) -> bool {
@@ -113,7 +113,7 @@ pub(in crate::discord) fn escape(text: &str) -> String {
 
 /// The buttons and menus below a question.
 pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
-    let button = |choice: Choice, style: u8, label: &str| json!({"type": 2, "style": style, "label": one_line(label, BUTTON_LABEL), "custom_id": choice.custom_id(&question.id)});
+    let button = |choice: Choice, style: u8, label: &str| json!({"type": 2, "style": style, "label": short_line(label, BUTTON_LABEL), "custom_id": choice.custom_id(&question.id)});
     match &question.subject {
         Subject::Permission { .. } | Subject::Plan(_) => {
             let mut row = vec![];
@@ -158,7 +158,7 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
                 let options: Vec<Value> = labels()
                     .map(|(at, option)| {
                         json!({
-                            "label": one_line(&label(at, &option.label), OPTION_LABEL), "value": at.to_string(),
+                            "label": short_line(&label(at, &option.label), OPTION_LABEL), "value": at.to_string(),
                             "default": asked.preset.contains(&option.id),
                         })
                     })
@@ -208,7 +208,7 @@ pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
     };
     // One line for what is short by its nature.
     let style = if asked.is_some_and(|asked| asked.secret || asked.form != AnswerForm::Text) { 1 } else { 2 };
-    let label = one_line(&label, 45);
+    let label = short_line(&label, 45);
     let label = if label.is_empty() { "Your answer" } else { &label };
     json!({"custom_id": choice.custom_id(&question.id), "title": title, "components": [{"type": 1, "components": [{
         "type": 4, "custom_id": "text", "style": style, "label": label, "required": true, "max_length": WINDOW, "value": value,
@@ -226,7 +226,7 @@ pub(super) fn over(last: &str, how: &Settlement) -> String {
         Settlement::Expired => "⌛",
         Settlement::Withdrawn | Settlement::TurnEnded => "⏹️",
     };
-    with_note(last, &format!("{sign} {}", escape(&one_line(&how.told(), 250))))
+    with_note(last, &format!("{sign} {}", escape(&short_line(&how.told(), 250))))
 }
 
 /// A message of an earlier life of the program.

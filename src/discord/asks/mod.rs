@@ -22,7 +22,7 @@ pub(super) use press::Press;
 use self::press::Choice;
 use super::api::Api;
 use super::intake::{Asker, Gate, Intake, OpenQuestions, Posted};
-use super::mention::one_line;
+use crate::plain::short_line;
 use super::rest::Patience;
 use super::{Identity, notices, stopping};
 use crate::agent::Decision;
@@ -338,7 +338,7 @@ impl Presses {
     }
 
     fn person(&self, press: &Press) -> Person {
-        let name = one_line(press.nick.as_deref().unwrap_or(press.user.shown()), 64);
+        let name = short_line(press.nick.as_deref().unwrap_or(press.user.shown()), 64);
         let roles = press.roles.iter().copied().chain(press.guild).collect();
         Person::User { id: press.user.id, roles, owner: self.identity.owners.contains(&press.user.id), name }
     }

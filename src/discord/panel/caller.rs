@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::discord::Identity;
 use crate::discord::intake::Asker;
-use crate::discord::mention::one_line;
+use crate::plain::short_line;
 use crate::discord::wire::{Channel, Slash, id_in, interacting};
 
 /// Somebody who waits for an answer. The token is left out of `Debug`.
@@ -34,7 +34,7 @@ impl Caller {
             guild: id_in(&value["guild_id"]),
             user: user.id,
             roles: member.roles,
-            name: one_line(member.nick.as_deref().unwrap_or(user.shown()), 64),
+            name: short_line(member.nick.as_deref().unwrap_or(user.shown()), 64),
         })
     }
 
@@ -60,7 +60,7 @@ impl From<&Slash> for Caller {
             guild: slash.guild,
             user: slash.user.id,
             roles: slash.roles.clone(),
-            name: one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64),
+            name: short_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64),
         }
     }
 }

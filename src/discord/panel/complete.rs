@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Order, Panel};
 use crate::agent::descriptor::Choice;
 use crate::discord::intake::Asker;
-use crate::discord::mention::one_line;
+use crate::plain::short_line;
 use crate::dispatch::{Setting, conversation};
 
 /// Suggestions at a time.
@@ -51,7 +51,7 @@ fn fitting(all: Vec<Choice>, typed: &str) -> Vec<Value> {
     let fits = |choice: &Choice| choice.id.to_lowercase().contains(&typed) || choice.label.to_lowercase().contains(&typed);
     let short = |choice: &Choice| (1..=LONGEST).contains(&choice.id.chars().count());
     let name = |choice: &Choice| {
-        let label = one_line(&choice.label, LONGEST);
+        let label = short_line(&choice.label, LONGEST);
         if label.is_empty() { choice.id.clone() } else { label }
     };
     all.iter()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Said, page};
 use crate::agent::descriptor::Choice;
-use crate::discord::mention::one_line;
+use crate::plain::short_line;
 use crate::dispatch::{Knob, Setting, View};
 
 /// Takes a choice back.
@@ -79,7 +79,7 @@ fn row(knob: &Knob) -> Option<Value> {
     }
     let usual = if knob.chosen { "Default".to_owned() } else { format!("Default: {}", knob.shown()) };
     let option = |value: &str, label: &str, is_set: bool| {
-        let label = one_line(label, LABEL);
+        let label = short_line(label, LABEL);
         json!({"label": if label.is_empty() { value } else { &label }, "value": value, "default": is_set,
             "description": if value == UNSET { "what the operator or the agent has set" } else { knob.setting.title() }})
     };
@@ -91,7 +91,7 @@ fn row(knob: &Knob) -> Option<Value> {
 }
 
 fn button(custom_id: &str, label: &str, style: u8) -> Value {
-    json!({"type": 2, "style": style, "label": one_line(label, 80), "custom_id": custom_id})
+    json!({"type": 2, "style": style, "label": short_line(label, 80), "custom_id": custom_id})
 }
 
 #[cfg(test)]

@@ -16,15 +16,12 @@ pub(super) fn of(rows: &[Row]) -> String {
 
 /// The text, or as much of it as fits into a message.
 pub(super) fn within(text: &str) -> String {
-    match text.char_indices().nth(MOST) {
-        None => text.to_owned(),
-        Some((at, _)) => format!("{}…", &text[..at]),
-    }
+    crate::plain::cut(text, MOST).into_owned()
 }
 
 /// The text as one line.
 pub(super) fn one_line(text: &str) -> String {
-    crate::discord::mention::one_line(text, 300)
+    crate::plain::short_line(text, 300)
 }
 
 #[cfg(test)]
@@ -35,6 +32,6 @@ mod tests {
     fn words_are_words_and_a_page_is_one_message() {
         let row = |name, text: &str| Row { name, text: text.to_owned() };
         assert_eq!(of(&[row("Running", "**x** <@1>"), row("", "- a `b`")]), "**Running:** \\*\\*x\\*\\* \\<@1\\>\n- a \\`b\\`");
-        assert_eq!(of(&[row("", &"é".repeat(5_000))]).chars().count(), MOST + 1);
+        assert_eq!(of(&[row("", &"é".repeat(5_000))]).chars().count(), MOST);
     }
 }

@@ -93,7 +93,7 @@ impl Reception {
 fn asked(slash: &Slash) -> NewEvent {
     let origin = Origin::Interaction { channel: slash.channel, interaction: slash.interaction, pass: Some(Pass(slash.token.clone())) };
     NewEvent {
-        author: Some(mention::one_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64)),
+        author: Some(crate::plain::short_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64)),
         asker: Some(slash.user.id),
         parent: slash.parent,
         key: Some(key(slash.interaction)),

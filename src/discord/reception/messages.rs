@@ -139,7 +139,7 @@ impl Reception {
         let nick = message.member.as_ref().and_then(|member| member.nick.as_deref());
         let origin = Origin::Message { channel: message.channel_id, message: message.id };
         NewEvent {
-            author: Some(mention::one_line(nick.unwrap_or(message.author.shown()), 64)),
+            author: Some(crate::plain::short_line(nick.unwrap_or(message.author.shown()), 64)),
             asker: Some(message.author.id),
             parent,
             attached: quotes::attached(message, self.identity.id),

@@ -19,7 +19,7 @@ pub(super) fn quoted(message: &Message, me: u64, names: &[Name]) -> Option<Quote
     if message.message_snapshots.is_empty() {
         return None;
     }
-    Some(Quoted { author: None, text: cut(&mention::readable(&words.join("\n\n"), names), OTHERS) })
+    Some(Quoted { author: None, text: crate::plain::cut(mention::readable(&words.join("\n\n"), names).trim(), OTHERS).into_owned() })
 }
 
 fn reply(referenced: &Referenced, me: u64, names: &[Name]) -> Option<Quoted> {
@@ -30,8 +30,8 @@ fn reply(referenced: &Referenced, me: u64, names: &[Name]) -> Option<Quoted> {
     let own: Vec<Name> = referenced.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
     let content = if ours { heading::without(&referenced.content) } else { &referenced.content };
     let text = mention::readable(&mention::readable(content, &own), names);
-    let author = if ours { "you".to_owned() } else { mention::one_line(referenced.author.shown(), 64) };
-    Some(Quoted { author: Some(author), text: cut(&text, if ours { OURS } else { OTHERS }) })
+    let author = if ours { "you".to_owned() } else { crate::plain::short_line(referenced.author.shown(), 64) };
+    Some(Quoted { author: Some(author), text: crate::plain::cut(text.trim(), if ours { OURS } else { OTHERS }).into_owned() })
 }
 
 /// The files of a message, and of what it replies to or forwards; not those that the bot itself sent.
@@ -40,15 +40,6 @@ pub(super) fn attached(message: &Message, me: u64) -> Vec<Attached> {
         message.referenced_message.iter().filter(|referenced| referenced.author.id != me).flat_map(|referenced| &referenced.attachments);
     let forwarded = message.message_snapshots.iter().flat_map(|snapshot| &snapshot.message.attachments);
     message.attachments.iter().chain(replied).chain(forwarded).cloned().map(Attached::from).collect()
-}
-
-fn cut(text: &str, most: usize) -> String {
-    let mut characters = text.trim().chars();
-    let mut cut: String = characters.by_ref().take(most).collect();
-    if characters.next().is_some() {
-        cut.push('…');
-    }
-    cut
 }
 
 #[cfg(test)]
@@ -87,7 +78,7 @@ mod tests {
     fn of_what_the_bot_said_only_the_beginning_comes_along() {
         let reply = message(&json!({"type": 19, "referenced_message": said(ME, &"x".repeat(900))}));
         let text = quoted(&reply, ME, &[]).expect("a quotation").text;
-        assert_eq!((text.chars().count(), text.ends_with('…')), (OURS + 1, true));
+        assert_eq!((text.chars().count(), text.ends_with('…')), (OURS, true));
         assert_eq!(attached(&reply, ME), []);
         assert_eq!(quoted(&message(&json!({"referenced_message": said(ME, "")})), ME, &[]), None);
         let asked = message(&json!({"referenced_message": said(ME, "> 💬 the prompt\nThe answer")}));

@@ -1,6 +1,6 @@
 //! What of an agent's output people may be shown: its form rather than its content, and no secrets. Pure.
 
-use crate::plain::clean_text;
+use crate::plain::{clean_text, cut};
 use crate::redact::Redactor;
 
 /// Bytes of a sample that are looked at; the contract promises 2 KiB.
@@ -17,7 +17,7 @@ const SECRETIVE: [&str; 8] = ["token", "secret", "password", "authorization", "a
 pub(super) fn words(text: &str, most: usize, redactor: &Redactor) -> String {
     let clean = plain(text, redactor);
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
-    cut(&line, most)
+    cut(&line, most).into_owned()
 }
 
 /// A sample of output: without secrets, one line, long texts shortened.
@@ -26,7 +26,7 @@ pub(super) fn sample(output: &str, redactor: &Redactor) -> String {
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
     let form = if line.starts_with(['{', '[']) { shortened(&line) } else { line };
     // Nothing in it ends the code block it stands in.
-    cut(&form.replace('`', "'"), SHOWN)
+    cut(&form.replace('`', "'"), SHOWN).into_owned()
 }
 
 /// The beginning of a text without control characters and secrets, also where a cut went through one.
@@ -35,13 +35,6 @@ fn plain(text: &str, redactor: &Redactor) -> String {
     let mut clean = redactor.clean(clean_text(head).into_owned());
     clean.truncate(clean.len() - redactor.unfinished(&clean));
     clean
-}
-
-fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// JSON, whole or cut off, with long texts and secretive fields shortened.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::lock;
 use super::pages::Pages;
 use super::record::{Mark, Record};
-use crate::workspace::replace::replace;
+use crate::disk::replace;
 
 /// Lines written together at most.
 const TOGETHER: usize = 4_096;

@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// As the system says, and for anything else than a file what it is.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub fn open_ordinary(path: &Path) -> io::Result<File> {
     // Before it is opened: that alone means something to some devices, and a socket cannot be opened at all.
     refuse_others(std::fs::metadata(path)?.file_type())?;
     let file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
@@ -22,7 +22,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As the system says, for anything else than a file what it is, and for one with more bytes than `limit` how many it has.
 pub fn read_ordinary(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
+    let file = open_ordinary(path)?;
     let (size, mut bytes) = (file.metadata()?.len(), Vec::new());
     if size > limit {
         return Err(io::Error::other(format!("it has {size} bytes, and {limit} is the most")));
@@ -33,7 +33,10 @@ pub fn read_ordinary(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The text of a file that is to be changed: what is no text must not be lost.
-pub(super) fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+///
+/// # Errors
+/// `InvalidData`, with the place of the first byte that is not UTF-8.
+pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
